@@ -54,13 +54,13 @@ struct tw_link {
 	/*
 	 * Set by the provider while the link is up, or NULL: the engine writes short packets
 	 * there itself, each as a send() of class PLAIN. It calls wake() after a packet that
-	 * finds the reader armed, and no send() or expire() while it has the lane open.
+	 * finds the reader armed, and no send() or expire() while it has the txq open.
 	 */
-	struct tw_ring_tx *lane;
+	struct tw_ring_tx *txq;
 	struct tw_stats_path paths[TW_STATS_PATHS]; /* for tools; see the upcall */
 	const char *driver; /* for tools: the network that carries it; NULL: none does */
 	uint8_t board;	    /* of this host; of a driver */
-	bool hold;	    /* set in an upcall: the rest stays for the next poll, see tw_lanes */
+	bool hold;	    /* set in an upcall: the rest stays for the next poll, see tw_rxqs */
 };
 
 #define TW_KEY_MAX 48
@@ -138,16 +138,16 @@ struct tw_host_boards {
 } TW_WIRE;
 
 /*
- * Shared memory is built into the engine: the rings that a provider (one, which has `has_lanes')
+ * Shared memory is built into the engine: the rings that a provider (one, which has `has_rxqs')
  * reads are tw_ring of src/shmem. The engine looks at them itself with every poll, takes their
- * packets, publishes that and shows every TW_LANE_SHOWS-th poll to the writers. progress() is then
+ * packets, publishes that and shows every TW_RXQ_SHOWS-th poll to the writers. progress() is then
  * called only where a ring holds no packet that the engine accepts (tw_ring_rx.refused, or
- * tw_ring_jump()), where one of the inactive rings has a packet, and at every TW_LANE_POLLS-th
+ * tw_ring_jump()), where one of the inactive rings has a packet, and at every TW_RXQ_POLLS-th
  * poll. It gives packets to the upcall, too.
  */
-#define TW_LANE_POLLS 64 /* both powers of two */
-#define TW_LANE_SHOWS 8
-struct tw_lanes {
+#define TW_RXQ_POLLS 64 /* both powers of two */
+#define TW_RXQ_SHOWS 8
+struct tw_rxqs {
 	struct tw_ring_rx **rx; /* the active ones, which every poll reads, first */
 	unsigned nactive, n;
 	unsigned turn; /* one of the others, for the next poll */
@@ -155,7 +155,7 @@ struct tw_lanes {
 };
 
 /* The place of the one whose turn it is; there is one. */
-static inline unsigned tw_lanes_turn(struct tw_lanes *l)
+static inline unsigned tw_rxqs_turn(struct tw_rxqs *l)
 {
 	if (l->turn < l->nactive || l->turn >= l->n)
 		l->turn = l->nactive;
@@ -170,7 +170,7 @@ struct tw_host {
 	unsigned nboards, nleading; /* of them, the first ones, lead to other hosts */
 	uint64_t *counters;	    /* enum tw_counter */
 	enum tw_idle_state state;
-	struct tw_lanes lanes;
+	struct tw_rxqs rxqs;
 	int holder; /* of the id, where open() has returned TW_EBUSY: a process, or 0 */
 };
 
@@ -251,11 +251,11 @@ struct tw_provider {
 	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len);
 	/*
-	 * The reader of a lane was armed when a packet was written there, or its writer sleeps
-	 * until there is space. NULL without lanes.
+	 * The reader of a txq was armed when a packet was written there, or its writer sleeps
+	 * until there is space. NULL without rxqs.
 	 */
 	void (*wake)(struct tw_link *link);
-	bool has_lanes; /* its rings are host->lanes */
+	bool has_rxqs; /* its rings are host->rxqs */
 	/*
 	 * Reads the peer's memory at an address into iov, or writes it from iov. TW_OK:
 	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's

@@ -33,33 +33,33 @@ struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state stat
 enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 {
 	struct tw_shm_ep *ep = l->ep;
-	struct tw_lanes *lanes = &ep->host->lanes;
+	struct tw_rxqs *rxqs = &ep->host->rxqs;
 
-	if (lanes->n == ep->max_up) {
+	if (rxqs->n == ep->max_up) {
 		unsigned n = ep->max_up ? 2 * ep->max_up : 8;
-		struct tw_ring_rx **rx = realloc(lanes->rx, n * sizeof(*rx));
+		struct tw_ring_rx **rx = realloc(rxqs->rx, n * sizeof(*rx));
 
 		if (!rx)
 			return TW_ENOMEM;
-		lanes->rx = rx;
+		rxqs->rx = rx;
 		ep->max_up = n;
 	}
-	l->at = lanes->n++;
+	l->at = rxqs->n++;
 	l->rx.link = &l->link;
 	l->rx.fence = l->fence;
-	lanes->rx[l->at] = &l->rx;
+	rxqs->rx[l->at] = &l->rx;
 	tw_list_del(&l->node);
 	l->state = TW_SHM_UP;
 	tw_shm_activate(l);
 	/* Where a fence is needed, a send is more than a store. */
-	l->link.lane = l->fence ? NULL : &l->tx;
+	l->link.txq = l->fence ? NULL : &l->tx;
 	return TW_OK;
 }
 
 /* Moves a link to this place, and the one there to its place. */
 static void move_to(struct tw_shm_link *l, unsigned at)
 {
-	struct tw_ring_rx **rx = l->ep->host->lanes.rx;
+	struct tw_ring_rx **rx = l->ep->host->rxqs.rx;
 	struct tw_shm_link *other = tw_shm_link_at(l->ep, at);
 
 	rx[l->at] = &other->rx;
@@ -70,24 +70,24 @@ static void move_to(struct tw_shm_link *l, unsigned at)
 
 void tw_shm_activate(struct tw_shm_link *l)
 {
-	struct tw_lanes *lanes = &l->ep->host->lanes;
+	struct tw_rxqs *rxqs = &l->ep->host->rxqs;
 
 	l->seen_tail = l->rx.tail - 1;
-	if (l->at >= lanes->nactive && l->state == TW_SHM_UP)
-		move_to(l, lanes->nactive++);
+	if (l->at >= rxqs->nactive && l->state == TW_SHM_UP)
+		move_to(l, rxqs->nactive++);
 }
 
 void tw_shm_deactivate(struct tw_shm_link *l)
 {
-	struct tw_lanes *lanes = &l->ep->host->lanes;
+	struct tw_rxqs *rxqs = &l->ep->host->rxqs;
 
-	if (l->at < lanes->nactive)
-		move_to(l, --lanes->nactive);
+	if (l->at < rxqs->nactive)
+		move_to(l, --rxqs->nactive);
 }
 
 void tw_shm_deactivate_idle(struct tw_shm_ep *ep)
 {
-	for (unsigned i = ep->host->lanes.nactive; i-- > 0;) {
+	for (unsigned i = ep->host->rxqs.nactive; i-- > 0;) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
 		if (l->seen_tail == l->rx.tail)
@@ -99,7 +99,7 @@ void tw_shm_deactivate_idle(struct tw_shm_ep *ep)
 static void leave_poll_set(struct tw_shm_link *l)
 {
 	tw_shm_deactivate(l);
-	move_to(l, --l->ep->host->lanes.n);
+	move_to(l, --l->ep->host->rxqs.n);
 }
 
 void tw_shm_link_close_fds(struct tw_shm_link *l)
@@ -183,7 +183,7 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 
 	if (!ep->shrink_at || now < ep->shrink_at)
 		return ep->shrink_at;
-	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
+	for (unsigned i = 0; i < ep->host->rxqs.n; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
 		if (!tw_ring_grown(&l->tx))

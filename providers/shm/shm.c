@@ -19,7 +19,7 @@
 /* Whether writers that found no space sleep until there is some. */
 static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
 {
-	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
+	for (unsigned i = 0; i < ep->host->rxqs.n; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
 		if (!l->blocked)
@@ -178,7 +178,7 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 {
 	tw_shm_link_close_fds(l);
 	l->state = TW_SHM_DRAIN;
-	l->link.lane = NULL;
+	l->link.txq = NULL;
 	tw_shm_deactivate(l);
 	l->why = why;
 	l->left = l->rx.nslots;
@@ -206,18 +206,18 @@ void tw_shm_doorbell_pending(struct tw_shm_link *l)
 /* Looks at one of the idle set, and shows a poll to those that the engine looks at next. */
 static unsigned poll_idle_set(struct tw_shm_ep *ep)
 {
-	struct tw_lanes *lanes = &ep->host->lanes;
-	struct tw_shm_link *l = tw_shm_link_at(ep, tw_lanes_turn(lanes));
-	unsigned at = lanes->turn;
+	struct tw_rxqs *rxqs = &ep->host->rxqs;
+	struct tw_shm_link *l = tw_shm_link_at(ep, tw_rxqs_turn(rxqs));
+	unsigned at = rxqs->turn;
 
-	for (unsigned i = 0; i < TW_LANE_POLLS; i++) {
-		tw_ring_show_poll(lanes->rx[at], ep->polled_at);
-		if (++at >= lanes->n)
-			at = lanes->nactive;
+	for (unsigned i = 0; i < TW_RXQ_POLLS; i++) {
+		tw_ring_show_poll(rxqs->rx[at], ep->polled_at);
+		if (++at >= rxqs->n)
+			at = rxqs->nactive;
 	}
 	if (tw_ring_next(&l->rx))
 		return shm_take(l);
-	lanes->turn++;
+	rxqs->turn++;
 	return 0;
 }
 
@@ -226,7 +226,7 @@ static void note_poll(struct tw_shm_ep *ep)
 {
 	uint64_t now = tw_clock();
 
-	ep->host->lanes.dense = now - ep->polled_at < tw_clock_us(DENSE_US);
+	ep->host->rxqs.dense = now - ep->polled_at < tw_clock_us(DENSE_US);
 	tw_shm_polled(ep, now);
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep, now);
@@ -237,21 +237,21 @@ static void note_poll(struct tw_shm_ep *ep)
 static unsigned shm_do_progress(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
-	struct tw_lanes *lanes = &ep->host->lanes;
+	struct tw_rxqs *rxqs = &ep->host->rxqs;
 	unsigned n = 0, i = 0;
 
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_shm_reap(ep);
 	note_poll(ep);
-	while (i < lanes->nactive) {
-		struct tw_ring_rx *rx = lanes->rx[i];
+	while (i < rxqs->nactive) {
+		struct tw_ring_rx *rx = rxqs->rx[i];
 
 		if (tw_ring_next(rx))
 			n += shm_take(tw_shm_link_at(ep, i));
 		/* The upcall may have ended this link, and another fills its slot. */
-		i += i < lanes->nactive && lanes->rx[i] == rx;
+		i += i < rxqs->nactive && rxqs->rx[i] == rx;
 	}
-	if (tw_unlikely(lanes->nactive < lanes->n))
+	if (tw_unlikely(rxqs->nactive < rxqs->n))
 		n += poll_idle_set(ep);
 	return n;
 }
@@ -263,7 +263,7 @@ static void show_armed(struct tw_shm_ep *ep, uint32_t armed)
 
 	ep->armed = armed;
 	ep->polled_at = now;
-	for (unsigned i = 0; i < ep->host->lanes.n; i++)
+	for (unsigned i = 0; i < ep->host->rxqs.n; i++)
 		tw_shm_show_armed(tw_shm_link_at(ep, i), now);
 	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
 		if (l->map)
@@ -280,7 +280,7 @@ static bool shm_do_arm(void *instance)
 	show_blocked(ep, 1);
 	/* [armed] [ring-room] */
 	tw_barrier_hosts();
-	for (unsigned i = 0; i < ep->host->lanes.n && !found; i++) {
+	for (unsigned i = 0; i < ep->host->rxqs.n && !found; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
 		found = tw_ring_next(&l->rx) ||
@@ -375,14 +375,14 @@ static void shm_do_close(void *instance)
 	struct tw_shm_ep *ep = instance;
 
 	ep->close_by = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
-	while (ep->host->lanes.n)
-		shm_do_disconnect(ep->host->lanes.rx[0]->link);
+	while (ep->host->rxqs.n)
+		shm_do_disconnect(ep->host->rxqs.rx[0]->link);
 	tw_list_walk(&ep->pending, struct tw_shm_link, pending, node)
 		tw_shm_link_end(pending);
 	tw_shm_reap(ep);
 	tw_sock_listen_end(&ep->listener);
-	free(ep->host->lanes.rx);
-	ep->host->lanes = (struct tw_lanes){0};
+	free(ep->host->rxqs.rx);
+	ep->host->rxqs = (struct tw_rxqs){0};
 	free(ep);
 }
 
@@ -424,7 +424,7 @@ const struct tw_provider tw_provider_shm = {
 	.disconnect = shm_do_disconnect,
 	.send = shm_do_send,
 	.wake = do_wake,
-	.has_lanes = true,
+	.has_rxqs = true,
 	.get = tw_shm_get,
 	.put = tw_shm_put,
 	.alive = shm_do_alive,

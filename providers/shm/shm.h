@@ -74,7 +74,7 @@ struct tw_shm_link {
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	uint64_t rang;	  /* the peer's last poll at the last ring, 0 never */
-	unsigned at;	  /* its place in host->lanes */
+	unsigned at;	  /* its place in host->rxqs */
 	uint32_t seen_tail;   /* position of rx at the last tw_shm_deactivate_idle() */
 	uint32_t shrink_head; /* position of that ring at the last check */
 	void *map;
@@ -97,7 +97,7 @@ struct tw_shm_ep {
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
 	uint64_t cookie;       /* peers read it with our memory, to know that it is ours */
 	uint32_t armed;	       /* the state of the endpoint, if peers must ring; else 0 */
-	unsigned max_up;       /* room in host->lanes.rx, which has the links in use */
+	unsigned max_up;       /* room in host->rxqs.rx, which has the links in use */
 	unsigned nhalf;
 	unsigned polls;		 /* calls of progress() */
 	uint64_t polled_at;	 /* tick of a recent poll */
@@ -186,7 +186,7 @@ void tw_shm_reap(struct tw_shm_ep *ep);
 /* One of the links in use. */
 static inline struct tw_shm_link *tw_shm_link_at(const struct tw_shm_ep *ep, unsigned i)
 {
-	return tw_container(ep->host->lanes.rx[i], struct tw_shm_link, rx);
+	return tw_container(ep->host->rxqs.rx[i], struct tw_shm_link, rx);
 }
 
 /*
@@ -205,8 +205,8 @@ static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
 static inline void tw_shm_polled(struct tw_shm_ep *ep, uint64_t now)
 {
 	ep->polled_at = now;
-	for (unsigned i = 0; i < ep->host->lanes.nactive; i++)
-		tw_ring_show_poll(ep->host->lanes.rx[i], now);
+	for (unsigned i = 0; i < ep->host->rxqs.nactive; i++)
+		tw_ring_show_poll(ep->host->rxqs.rx[i], now);
 }
 
 /* True if the link is in the poll set. */

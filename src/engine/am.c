@@ -35,7 +35,7 @@ struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len)
 
 void tw_am_queue(struct tw_peer *p, struct tw_req *r)
 {
-	tw_lane_close(p); /* nothing overtakes it */
+	tw_txq_close(p); /* nothing overtakes it */
 	tw_send_queue(p, r);
 }
 

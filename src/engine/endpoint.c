@@ -143,7 +143,7 @@ static enum tw_err open_providers(struct tw_ep *ep)
 			return err;
 		ep->provs[i].ops = list[i];
 		ep->nprovs++;
-		if (list[i]->has_lanes)
+		if (list[i]->has_rxqs)
 			ep->lender = ep->provs[i];
 		else
 			ep->polled[ep->npolled++] = ep->provs[i];

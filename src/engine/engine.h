@@ -158,7 +158,7 @@ tw_shared void tw_leave(struct tw_ep *ep)
 /* Leaves as tw_enter_fast() has entered, unless tw_leave() has more to do than to unlock. */
 static inline bool tw_leave_fast(struct tw_ep *ep, struct tw_lock_way way)
 {
-	if (tw_unlikely(ep->unusual))
+	if (tw_unlikely(ep->slow_path))
 		return false;
 	tw_lock_leave(way);
 	return true;
@@ -174,22 +174,22 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
  */
 bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match, struct tw_addr to,
 	       const uint64_t *imm);
-extern struct tw_ring_tx tw_no_lane; /* never open, and never written */
+extern struct tw_ring_tx tw_no_txq; /* never open, and never written */
 /*
  * Ends the short way to a peer (fast.h) until the next tw_send(), and counts what has taken
  * it. Called before everything that may not overtake or that counts credits.
  */
-void tw_lane_close(struct tw_peer *p);
+void tw_txq_close(struct tw_peer *p);
 /* The same for all peers. */
-void tw_lanes_close(struct tw_ep *ep);
+void tw_txqs_close(struct tw_ep *ep);
 /* Only counts, for all peers. */
-void tw_lanes_count(struct tw_ep *ep);
+void tw_txqs_count(struct tw_ep *ep);
 /* All packets of the engine but those of the short way. */
 static inline enum tw_err tw_packet_send(struct tw_peer *p, enum tw_send_class cls,
 					 struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
 					 uint32_t len)
 {
-	tw_lane_close(p);
+	tw_txq_close(p);
 	return p->link->provider->send(p->link, cls, hdr, iov, niov, len);
 }
 

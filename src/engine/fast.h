@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The fast path of a message of up to 1,024 bytes: the engine writes it into the ring of its peer
- * (its lane) without a call of the provider. Invariant: an open lane implies that the peer is up,
+ * (its txq) without a call of the provider. Invariant: an open txq implies that the peer is up,
  * that its send queue is empty, and that credits, space in the ring and sends until the next poll
  * are reserved for as many messages as it is open for. tw_send() opens it; every other packet
  * closes it.
@@ -14,23 +14,22 @@
 
 #include "engine/engine.h"
 
-/* The lane to an address, if it is open; else NULL. */
-static inline struct tw_ring_tx *tw_fast_lane(struct tw_ep *ep, struct tw_addr to)
+/* The txq to an address, if it is open; else NULL. */
+static inline struct tw_ring_tx *tw_fast_txq(struct tw_ep *ep, struct tw_addr to)
 {
 	struct tw_peer *p = tw_peer_named(ep, to);
 
-	return p && tw_likely(tw_ring_open(p->lane)) ? p->lane : NULL;
+	return p && tw_likely(tw_ring_open(p->txq)) ? p->txq : NULL;
 }
 
 /* True if any message wakes the peer, after one: tw_fast_wake() must follow. */
-static inline bool tw_fast_asleep(const struct tw_ring_tx *lane)
+static inline bool tw_fast_asleep(const struct tw_ring_tx *txq)
 {
 	tw_barrier_compiler(); /* [armed] */
-	return tw_idle_by_any(
-		atomic_load_explicit(&lane->ring->reader.armed, memory_order_relaxed));
+	return tw_idle_by_any(atomic_load_explicit(&txq->ring->reader.armed, memory_order_relaxed));
 }
 
-bool tw_fast_wake(struct tw_ring_tx *lane); /* true */
+bool tw_fast_wake(struct tw_ring_tx *txq); /* true */
 
 /* Where a message goes: constants, which specialise the one function that writes it. */
 enum tw_eager_class {
@@ -39,10 +38,10 @@ enum tw_eager_class {
 };
 
 /*
- * True if a message of this length may be written so to an open lane. imm: with immediate data,
+ * True if a message of this length may be written so to an open txq. imm: with immediate data,
  * which makes it ANY.
  */
-static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager_class class,
+static tw_inline bool tw_eager_fits(const struct tw_ring_tx *txq, enum tw_eager_class class,
 				    uint32_t len, bool imm)
 {
 	uint32_t all = len + (imm ? (uint32_t)sizeof(uint64_t) : 0);
@@ -52,22 +51,22 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager
 	if (tw_likely(len <= TW_SHORT_MAX))
 		return true;
 	/* No credits are set apart for 65 bytes and more that a slot holds. */
-	return all > TW_RING_INLINE && len <= TW_SHORT_SEND && tw_ring_open_mid(lane, all);
+	return all > TW_RING_INLINE && len <= TW_SHORT_SEND && tw_ring_open_mid(txq, all);
 }
 
 /* Writes a message for which tw_eager_fits() is true. imm: its immediate data, or NULL. */
-static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_class class,
+static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class class,
 				     const void *data, uint32_t len, uint64_t match,
 				     const uint64_t *imm)
 {
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
 	bool bytes = class == TW_EAGER_ANY && tw_unlikely(len > TW_SHORT_MAX);
-	struct tw_slot *s = tw_ring_slot_or_token(lane, bytes ? 0 : len + extra);
-	uint8_t *to = bytes ? tw_ring_take_bytes(lane, len + extra) : s->data;
+	struct tw_slot *s = tw_ring_slot_or_token(txq, bytes ? 0 : len + extra);
+	uint8_t *to = bytes ? tw_ring_take_bytes(txq, len + extra) : s->data;
 
 	if (class == TW_EAGER_SLOT)
 		tw_assume(len <= TW_SHORT_MAX);
-	lane->payload += len;
+	txq->payload += len;
 	s->hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
 	if (imm) {
 		uint64_t word = htole64(*imm);
@@ -76,23 +75,23 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_clas
 	}
 	tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (bytes || !len)) /* an empty message costs one less */
-		lane->lines += tw_credit_cost(len) - TW_FAST_COST;
+		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
 	if (class == TW_EAGER_ANY && bytes)
-		tw_ring_stamp_pattern(lane, s, to, len + extra);
+		tw_ring_stamp_pattern(txq, s, to, len + extra);
 	else
-		tw_ring_stamp(lane, s, len + extra);
+		tw_ring_stamp(txq, s, len + extra);
 }
 
 /* tw_inject(), inlined for a message of one slot. */
 static tw_inline bool tw_inject_slot(struct tw_ep *ep, const void *data, uint32_t len,
 				     uint64_t match, struct tw_addr to)
 {
-	struct tw_ring_tx *lane = tw_fast_lane(ep, to);
+	struct tw_ring_tx *txq = tw_fast_txq(ep, to);
 
-	if (tw_unlikely(!lane) || tw_unlikely(!tw_eager_fits(lane, TW_EAGER_SLOT, len, false)))
+	if (tw_unlikely(!txq) || tw_unlikely(!tw_eager_fits(txq, TW_EAGER_SLOT, len, false)))
 		return tw_inject(ep, data, len, match, to, NULL);
-	tw_eager_write(lane, TW_EAGER_SLOT, data, len, match, NULL);
-	return tw_likely(!tw_fast_asleep(lane)) || tw_fast_wake(lane);
+	tw_eager_write(txq, TW_EAGER_SLOT, data, len, match, NULL);
+	return tw_likely(!tw_fast_asleep(txq)) || tw_fast_wake(txq);
 }
 
 /*
@@ -113,12 +112,12 @@ static tw_inline struct tw_req *tw_fast_recv(struct tw_ep *ep, void *data, uint3
 }
 
 /* Shows a poll to the writers of the active rings. */
-static inline void tw_poll_show(const struct tw_lanes *lanes)
+static inline void tw_poll_show(const struct tw_rxqs *rxqs)
 {
 	uint64_t now = tw_clock();
 
-	for (unsigned i = 0; i < lanes->nactive; i++)
-		tw_ring_show_poll(lanes->rx[i], now);
+	for (unsigned i = 0; i < rxqs->nactive; i++)
+		tw_ring_show_poll(rxqs->rx[i], now);
 }
 
 /* Only the holder of the lock writes; the service thread reads. */
@@ -133,24 +132,24 @@ static inline void tw_poll_count(struct tw_ep *ep, uint64_t polls)
 }
 
 /* The next poll must do more than look at the rings. */
-static inline bool tw_poll_unusual(const struct tw_ep *ep)
+static inline bool tw_poll_slow_path(const struct tw_ep *ep)
 {
-	const struct tw_lanes *lanes = &ep->host.lanes;
+	const struct tw_rxqs *rxqs = &ep->host.rxqs;
 
-	return ep->npolled | (lanes->n - lanes->nactive) | ep->host.state | ep->unusual |
+	return ep->npolled | (rxqs->n - rxqs->nactive) | ep->host.state | ep->slow_path |
 	       atomic_load_explicit(&ep->slot->requested, memory_order_relaxed);
 }
 
 /* The poll of this number is the provider's. */
 static inline bool tw_poll_full(uint64_t polls)
 {
-	return !(polls & (TW_LANE_POLLS - 1));
+	return !(polls & (TW_RXQ_POLLS - 1));
 }
 
 /* The poll of this number is to be shown, or is the provider's. */
 static inline bool tw_poll_shows(uint64_t polls)
 {
-	return tw_unlikely(!(polls & (TW_LANE_SHOWS - 1)));
+	return tw_unlikely(!(polls & (TW_RXQ_SHOWS - 1)));
 }
 
 /* False: it is the provider's. */
@@ -159,21 +158,21 @@ static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 	if (tw_poll_full(polls))
 		return false;
 	if (tw_poll_shows(polls))
-		tw_poll_show(&ep->host.lanes);
+		tw_poll_show(&ep->host.rxqs);
 	return true;
 }
 
 /* The fast poll, which finds nothing. False: there may be something, call tw_progress(). */
 static inline bool tw_fast_poll_empty(struct tw_ep *ep)
 {
-	const struct tw_lanes *lanes = &ep->host.lanes;
-	struct tw_ring_rx **rx = lanes->rx, **end = rx + lanes->nactive;
+	const struct tw_rxqs *rxqs = &ep->host.rxqs;
+	struct tw_ring_rx **rx = rxqs->rx, **end = rx + rxqs->nactive;
 	uint64_t polls = tw_polls(ep) + 1;
 
 	if (!tw_poll_shown(ep, polls))
 		return false;
 	for (; rx != end; rx++)
-		if (!tw_ring_poll_empty(*rx, &lanes->dense))
+		if (!tw_ring_poll_empty(*rx, &rxqs->dense))
 			return false;
 	tw_poll_count(ep, polls);
 	return true;

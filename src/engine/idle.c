@@ -122,7 +122,7 @@ void tw_expire(struct tw_ep *ep)
 
 	atomic_store_explicit(&ep->slot->deadline, 0, memory_order_relaxed);
 	ep->unfinished_due = false;
-	tw_lanes_close(ep); /* a provider may write to a ring that rests */
+	tw_txqs_close(ep); /* a provider may write to a ring that rests */
 	next = tw_earlier(tw_connect_expire(ep, now), tw_trim_expire(ep, now));
 	if (TW_HAVE_MX)
 		next = tw_earlier(next, tw_limits_expire(ep, now));
@@ -186,7 +186,7 @@ static void idle_take_over(struct tw_ep *ep)
 
 bool tw_arm(struct tw_ep *ep)
 {
-	tw_lanes_close(ep);
+	tw_txqs_close(ep);
 	ep->awaited = true;
 	tw_idle_event(ep, TW_IDLE_TAKE);
 	if (!tw_idle_event(ep, TW_IDLE_SPENT))

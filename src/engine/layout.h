@@ -18,7 +18,7 @@ static inline uint32_t tw_layout(void)
 		TW_LAYOUT_VERSION,
 		sizeof(void *),
 		sizeof(struct tw_ep),
-		offsetof(struct tw_ep, unusual),
+		offsetof(struct tw_ep, slow_path),
 		offsetof(struct tw_ep, peers),
 		offsetof(struct tw_ep, match),
 		offsetof(struct tw_ep, reqs),

@@ -100,7 +100,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	memset(p, 0, sizeof(*p));
 	clear_peer(p);
 	p->ep = ep;
-	p->lane = &tw_no_lane;
+	p->txq = &tw_no_txq;
 	p->index = index;
 	p->begun = tw_clock();
 	peer_set_state(p, TW_PEER_CONNECTING);
@@ -184,7 +184,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 
 void tw_peer_bar(struct tw_peer *p)
 {
-	tw_lane_close(p);
+	tw_txq_close(p);
 	p->barred = true;
 	p->credits = 0;
 }
@@ -211,7 +211,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 
 	if (p->state != TW_PEER_UP)
 		return;
-	tw_lane_close(p);
+	tw_txq_close(p);
 	peer_set_state(p, TW_PEER_DOWN);
 	p->why = (uint8_t)why;
 	p->link = NULL;

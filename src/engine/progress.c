@@ -102,7 +102,7 @@ void tw_poll_events(struct tw_ep *ep)
  * as a blocking call does between its own polls. Nobody else may enter meanwhile: callers of a
  * poll rely on that.
  */
-static void yield_in_vain(struct tw_ep *ep, uint64_t now)
+static void yield_idle(struct tw_ep *ep, uint64_t now)
 {
 	const uint64_t *c = ep->counters;
 	uint64_t done = ep->events + c[TW_C_SEND_EAGER] + c[TW_C_SEND_RNDV] + c[TW_C_RECV_DONE];
@@ -117,7 +117,7 @@ static void yield_in_vain(struct tw_ep *ep, uint64_t now)
 }
 
 /* The occasional work of a polling program. */
-static tw_noinline void slow(struct tw_ep *ep)
+static tw_noinline void progress_slow_path(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 	uint64_t now = tw_clock();
@@ -126,8 +126,8 @@ static tw_noinline void slow(struct tw_ep *ep)
 
 	tw_expire_due(ep, now);
 	tw_trim_later(ep);
-	tw_lanes_count(ep);
-	yield_in_vain(ep, now);
+	tw_txqs_count(ep);
+	yield_idle(ep, now);
 	/*
 	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
 	 * here might be meant for it.
@@ -143,25 +143,25 @@ static tw_noinline void slow(struct tw_ep *ep)
 }
 
 /* Looks at the active rings, and at one of the others. */
-static unsigned poll_lanes(struct tw_ep *ep, bool *left)
+static unsigned poll_rxqs(struct tw_ep *ep, bool *left)
 {
-	struct tw_lanes *lanes = &ep->host.lanes;
+	struct tw_rxqs *rxqs = &ep->host.rxqs;
 	unsigned n = 0, i = 0;
 
-	while (i < lanes->nactive) {
-		struct tw_ring_rx *rx = lanes->rx[i];
+	while (i < rxqs->nactive) {
+		struct tw_ring_rx *rx = rxqs->rx[i];
 
-		if (!tw_ring_poll_empty(rx, &lanes->dense))
+		if (!tw_ring_poll_empty(rx, &rxqs->dense))
 			n += tw_recv_ring(rx, RUN, left);
 		/* The link may have ended, and another fills its slot. */
-		i += i < lanes->nactive && lanes->rx[i] == rx;
+		i += i < rxqs->nactive && rxqs->rx[i] == rx;
 	}
-	if (tw_likely(lanes->nactive == lanes->n))
+	if (tw_likely(rxqs->nactive == rxqs->n))
 		return n;
-	if (tw_ring_next(lanes->rx[tw_lanes_turn(lanes)]))
+	if (tw_ring_next(rxqs->rx[tw_rxqs_turn(rxqs)]))
 		*left = true; /* the provider takes from that one */
 	else
-		lanes->turn++;
+		rxqs->turn++;
 	return n;
 }
 
@@ -186,14 +186,14 @@ static unsigned progress_finish(struct tw_ep *ep, bool left)
 
 unsigned tw_progress_usual(struct tw_ep *ep)
 {
-	const struct tw_lanes *lanes = &ep->host.lanes;
+	const struct tw_rxqs *rxqs = &ep->host.rxqs;
 	uint64_t polls = tw_polls(ep) + 1;
 	bool left = false;
 	unsigned n;
 
 	if (tw_poll_full(polls) || tw_unlikely(tw_in_handler(ep)))
 		return tw_progress(ep);
-	n = lanes->nactive == 1 ? tw_recv_ring(lanes->rx[0], RUN, &left) : poll_lanes(ep, &left);
+	n = rxqs->nactive == 1 ? tw_recv_ring(rxqs->rx[0], RUN, &left) : poll_rxqs(ep, &left);
 	if (tw_unlikely(left | ep->has_work | ep->acts))
 		return n + progress_finish(ep, left);
 	tw_poll_count(ep, polls);
@@ -213,9 +213,9 @@ unsigned tw_progress(struct tw_ep *ep)
 	/* First: packets of the doorbells that it reads are found below. */
 	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
 			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
-		slow(ep);
-	if (tw_unlikely((polls & (TW_LANE_SHOWS - 1)) == 0))
-		tw_poll_show(&ep->host.lanes);
-	n = poll_lanes(ep, &left);
+		progress_slow_path(ep);
+	if (tw_unlikely((polls & (TW_RXQ_SHOWS - 1)) == 0))
+		tw_poll_show(&ep->host.rxqs);
+	n = poll_rxqs(ep, &left);
 	return n + progress_finish(ep, left);
 }

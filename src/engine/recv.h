@@ -75,7 +75,7 @@ static tw_inline struct tw_unexp_msg *tw_unexp_new(struct tw_peer *p, struct tw_
 	u->unexp.match = hdr.match;
 	u->peer = p;
 	u->len = tw_hdr_len(hdr);
-	u->unusual = 0;
+	u->slow_path = 0;
 	u->state = (uint8_t)state;
 	u->unexp.name = 0;
 	u->claimed = 0;

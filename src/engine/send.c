@@ -206,44 +206,44 @@ bool tw_send_flush(struct tw_peer *p)
 	return moved;
 }
 
-struct tw_ring_tx tw_no_lane;
+struct tw_ring_tx tw_no_txq;
 
-/* Counts the messages that have taken the open lane of a peer. */
-static void lane_count(struct tw_peer *p)
+/* Counts the messages that have taken the open txq of a peer. */
+static void txq_count(struct tw_peer *p)
 {
-	struct tw_ring_tx *lane = p->lane;
-	uint32_t n = lane->head - p->lane_from;
+	struct tw_ring_tx *txq = p->txq;
+	uint32_t n = txq->head - p->txq_from;
 
-	p->lane_from = lane->head;
+	p->txq_from = txq->head;
 	p->unpolled += n;
 	p->show->msgs_sent += n;
 	p->ep->counters[TW_C_SEND_EAGER] += n;
-	p->ep->counters[TW_C_SEND_BYTES] += lane->payload;
-	lane->payload = 0;
+	p->ep->counters[TW_C_SEND_BYTES] += txq->payload;
+	txq->payload = 0;
 }
 
-void tw_lanes_count(struct tw_ep *ep)
+void tw_txqs_count(struct tw_ep *ep)
 {
 	tw_list_walk(&ep->open, struct tw_peer, p, open)
-		lane_count(p);
+		txq_count(p);
 }
 
-void tw_lane_close(struct tw_peer *p)
+void tw_txq_close(struct tw_peer *p)
 {
-	struct tw_ring_tx *lane = p->lane;
+	struct tw_ring_tx *txq = p->txq;
 
 	if (tw_list_empty(&p->open))
 		return;
 	tw_list_del(&p->open);
-	lane_count(p);
-	p->credits += (p->lane_end - lane->head) * TW_FAST_COST - lane->lines;
-	p->lane = &tw_no_lane;
+	txq_count(p);
+	p->credits += (p->txq_end - txq->head) * TW_FAST_COST - txq->lines;
+	p->txq = &tw_no_txq;
 }
 
-void tw_lanes_close(struct tw_ep *ep)
+void tw_txqs_close(struct tw_ep *ep)
 {
 	while (!tw_list_empty(&ep->open))
-		tw_lane_close(tw_list_first(&ep->open, struct tw_peer, open));
+		tw_txq_close(tw_list_first(&ep->open, struct tw_peer, open));
 }
 
 /* A short message of one piece, with an empty send queue. */
@@ -257,7 +257,7 @@ static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t l
 	struct tw_hdr hdr;
 	uint16_t credits;
 
-	tw_lane_close(p); /* counts its credits; its messages precede this one */
+	tw_txq_close(p); /* counts its credits; its messages precede this one */
 	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->short_max || cost > p->credits ||
 			!tw_list_empty(&p->sendq)))
 		return false;
@@ -288,30 +288,30 @@ static inline void send_count(struct tw_peer *p)
 	tw_progress(p->ep);
 }
 
-/* Opens the lane for as many messages as need no further test. */
-static void lane_open(struct tw_peer *p)
+/* Opens the txq for as many messages as need no further test. */
+static void txq_open(struct tw_peer *p)
 {
-	struct tw_ring_tx *lane;
+	struct tw_ring_tx *txq;
 	uint32_t n;
 
 	/* The poll may have changed the peer. */
 	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open))
 		return;
-	lane = p->link->lane;
-	if (!lane || !tw_ring_room_small(lane) || p->ep->short_max < TW_SHORT_SEND)
+	txq = p->link->txq;
+	if (!txq || !tw_ring_room_small(txq) || p->ep->short_max < TW_SHORT_SEND)
 		return;
-	/* The message that polls does not use the lane. */
-	n = tw_min(lane->limit - lane->head, POLL_EVERY - 1 - p->unpolled);
+	/* The message that polls does not use the txq. */
+	n = tw_min(txq->limit - txq->head, POLL_EVERY - 1 - p->unpolled);
 	n = tw_min(n, p->credits / TW_FAST_COST);
 	if (!n)
 		return;
-	p->lane = lane;
-	lane->payload = 0;
-	lane->lines = 0;
-	p->lane_from = lane->head;
-	p->lane_end = lane->open = lane->head + n;
+	p->txq = txq;
+	txq->payload = 0;
+	txq->lines = 0;
+	p->txq_from = txq->head;
+	p->txq_end = txq->open = txq->head + n;
 	p->credits -= n * TW_FAST_COST;
-	lane->bopen = lane->bhead + TW_LINE * tw_min(tw_ring_room_mid(lane) / TW_LINE, p->credits);
+	txq->bopen = txq->bhead + TW_LINE * tw_min(tw_ring_room_mid(txq) / TW_LINE, p->credits);
 	tw_list_add_tail(&p->ep->open, &p->open);
 }
 
@@ -319,12 +319,12 @@ static void lane_open(struct tw_peer *p)
 static inline void count_short(struct tw_peer *p)
 {
 	send_count(p);
-	lane_open(p);
+	txq_open(p);
 }
 
-bool tw_fast_wake(struct tw_ring_tx *lane)
+bool tw_fast_wake(struct tw_ring_tx *txq)
 {
-	struct tw_link *link = lane->back->link;
+	struct tw_link *link = txq->back->link;
 
 	link->provider->wake(link);
 	return true;
@@ -333,13 +333,13 @@ bool tw_fast_wake(struct tw_ring_tx *lane)
 bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match, struct tw_addr to,
 	       const uint64_t *imm)
 {
-	struct tw_ring_tx *lane = tw_fast_lane(ep, to);
+	struct tw_ring_tx *txq = tw_fast_txq(ep, to);
 	struct tw_peer *p;
 	uint64_t word;
 
-	if (lane && tw_eager_fits(lane, TW_EAGER_ANY, len, imm)) {
-		tw_eager_write(lane, TW_EAGER_ANY, data, len, match, imm);
-		return tw_likely(!tw_fast_asleep(lane)) || tw_fast_wake(lane);
+	if (txq && tw_eager_fits(txq, TW_EAGER_ANY, len, imm)) {
+		tw_eager_write(txq, TW_EAGER_ANY, data, len, match, imm);
+		return tw_likely(!tw_fast_asleep(txq)) || tw_fast_wake(txq);
 	}
 	p = tw_peer_at(ep, to);
 	if (imm)
@@ -363,7 +363,7 @@ static tw_noinline void engine_send_any(struct tw_peer *p, struct tw_req *r)
 		tw_req_complete(ep, r, TW_S_REJECTED);
 		return;
 	}
-	tw_lane_close(p); /* nothing overtakes this one */
+	tw_txq_close(p); /* nothing overtakes this one */
 	ep->gauges[TW_G_SENDS]++;
 	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
 		if (r->state == TW_XFER_ANNOUNCED)

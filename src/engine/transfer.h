@@ -123,7 +123,7 @@ bool tw_transfer_pull(struct tw_peer *p);
 /* Sends and moves what there is room for; the same. */
 bool tw_transfer_flush(struct tw_peer *p);
 /* Goes on where gets have begun, ended or become necessary. */
-void tw_transfer_settle(struct tw_peer *p, struct tw_req *r);
+void tw_transfer_continue(struct tw_peer *p, struct tw_req *r);
 /* One has begun so; false when there is no room for it. */
 bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uint32_t bytes);
 void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err);

@@ -34,7 +34,7 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 		return false;
 	do {
 		/* Else two sides that look at once would both look in vain. */
-		tw_poll_show(&p->ep->host.lanes);
+		tw_poll_show(&p->ep->host.rxqs);
 		if (ops->polls(p->link, start))
 			return true;
 		tw_cpu_relax();
@@ -117,7 +117,7 @@ bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint3
 
 /* The receiver --------------------------------------------------------------- */
 
-void tw_transfer_settle(struct tw_peer *p, struct tw_req *r)
+void tw_transfer_continue(struct tw_peer *p, struct tw_req *r)
 {
 	/* After any other error the peer is dying, and its end will end the request. */
 	static const uint8_t outcome[TW_NERRS] = {[TW_OK] = TW_ON_GOT,
@@ -145,7 +145,7 @@ bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uin
 	else
 		r->failed = (uint8_t)err;
 	r->gets += err == TW_PENDING;
-	tw_transfer_settle(p, r);
+	tw_transfer_continue(p, r);
 	return true;
 }
 
@@ -170,7 +170,7 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 static void copied(struct tw_ep *ep)
 {
 	tw_poll_count(ep, tw_polls(ep) + TW_SLOW_EVERY);
-	tw_poll_show(&ep->host.lanes);
+	tw_poll_show(&ep->host.rxqs);
 }
 
 bool tw_transfer_pull(struct tw_peer *p)
@@ -199,7 +199,7 @@ void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err)
 	/* Places for further ones, of whichever receive. */
 	if (!tw_list_empty(&p->pulling))
 		tw_peer_work(p);
-	tw_transfer_settle(p, r);
+	tw_transfer_continue(p, r);
 }
 
 /* The sender ----------------------------------------------------------------- */

@@ -213,7 +213,7 @@ struct tw_unexp_msg {
 	struct tw_peer *peer; /* while it is no receive's; peer->addr is its source */
 	uint32_t len, room;
 	union {
-		uint32_t unusual; /* 0: whole, without a reply or immediate data */
+		uint32_t slow_path; /* 0: whole, without a reply or immediate data */
 		struct {
 			uint16_t state; /* enum tw_unexp_state; no padding, which is unspecified */
 			bool sync, has_imm;
@@ -253,9 +253,9 @@ struct tw_trouble {
 struct tw_peer {
 	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_addr addr;
-	struct tw_ring_tx *lane; /* of the link, while it is open, or tw_no_lane */
-	uint32_t lane_from;	 /* its head at that time */
-	uint32_t lane_end;	 /* credits are set apart for the slots up to this */
+	struct tw_ring_tx *txq; /* of the link, while it is open, or tw_no_txq */
+	uint32_t txq_from;	/* its head at that time */
+	uint32_t txq_end;	/* credits are set apart for the slots up to this */
 	struct tw_ep *ep;
 	struct tw_link *link;
 	uint32_t index;
@@ -271,7 +271,7 @@ struct tw_peer {
 	uint32_t fair;		/* what the window should be */
 	uint32_t rx_at; /* of the message whose fragments arrive */
 	union {
-		uint64_t rx_unusual; /* 0: whole messages may take the short way */
+		uint64_t rx_slow_path; /* 0: whole messages may take the short way */
 		struct {
 			uint32_t rx_len;   /* of that message; 0: none arrives so */
 			uint32_t directed; /* there is a source; no padding, which is unspecified */
@@ -300,7 +300,7 @@ struct tw_peer {
 	uint8_t failed;		 /* connects in a row for another reason than that it is not open */
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
-	struct tw_list open;	 /* on ep->open while its lane is open */
+	struct tw_list open;	 /* on ep->open while its txq is open */
 	struct tw_trouble *trouble; /* NULL: it is reached, or nothing is known */
 	struct {
 		struct tw_list grants;	/* of windows of this endpoint */
@@ -393,7 +393,7 @@ struct tw_ep {
 	const struct tw_interface *iface;
 	/* All that a short call would have to ask for one by one: 0 as usual. */
 	union {
-		uint64_t unusual;
+		uint64_t slow_path;
 		struct {
 			uint32_t nactive;  /* transfers and acknowledgements that need our polls */
 			uint16_t nwaiting; /* threads in blocking calls */
@@ -405,7 +405,7 @@ struct tw_ep {
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	void *owner;	     /* used by the interface */
 	struct tw_list work; /* peers that have something to send */
-	struct tw_list open; /* peers whose lane is open */
+	struct tw_list open; /* peers whose txq is open */
 	uint64_t *counters;
 	struct tw_peer **peers;
 	uint64_t events, woken;
@@ -419,7 +419,7 @@ struct tw_ep {
 		const struct tw_provider *ops;
 		void *instance;
 	} provs[TW_MAX_PROVIDERS], polled[TW_MAX_PROVIDERS]; /* polled: by every progress */
-	struct tw_prov lender; /* of host.lanes; ops NULL: none */
+	struct tw_prov lender;				     /* of host.rxqs; ops NULL: none */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
 	uint8_t rndv;		       /* enum tw_rndv */
@@ -443,7 +443,7 @@ struct tw_ep {
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
-	uint64_t done_seen, done_at; /* how much had been done, and when: see yield_in_vain() */
+	uint64_t done_seen, done_at;	    /* how much had been done, and when: see yield_idle() */
 	uint64_t changed_at, changed_polls; /* tick and number of polls of the last change of state */
 	/* Waiting; see wait.c. */
 	bool closing;

@@ -77,7 +77,8 @@ static void unexp_lost(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *
 	tw_req_complete(ep, r, TW_S_LOST);
 }
 
-static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+static tw_noinline void unexp_receive_slow_path(struct tw_ep *ep, struct tw_unexp_msg *u,
+						struct tw_req *r)
 {
 	bool here = tw_unexp_is_whole(u) || u->state == TW_U_FETCHING;
 
@@ -107,8 +108,8 @@ static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
-	if (tw_unlikely(u->unusual || (r->flags & TW_R_CLAIM))) {
-		receive_unusual(ep, u, r);
+	if (tw_unlikely(u->slow_path || (r->flags & TW_R_CLAIM))) {
+		unexp_receive_slow_path(ep, u, r);
 		return;
 	}
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
@@ -236,8 +237,8 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 }
 
 /* The interface has another idea; or the message is announced, and may come now. */
-static tw_noinline struct tw_unexp_msg *unusual(struct tw_ep *ep, struct tw_unexp_msg *u,
-						enum tw_verdict verdict)
+static tw_noinline struct tw_unexp_msg *unexp_slow_path(struct tw_ep *ep, struct tw_unexp_msg *u,
+							enum tw_verdict verdict)
 {
 	struct tw_posted *q = NULL;
 
@@ -260,7 +261,7 @@ static tw_inline void queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 	ep->events++;
 	if (tw_unlikely(verdict != TW_KEEP || u->state == TW_U_ANNOUNCED))
-		u = unusual(ep, u, verdict);
+		u = unexp_slow_path(ep, u, verdict);
 	if (tw_unlikely(!u))
 		return;
 	ep->gauges[TW_G_UNEXPECTED]++;

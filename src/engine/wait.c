@@ -115,7 +115,7 @@ static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
 
 static void sleep_now(struct tw_ep *ep, uint64_t deadline)
 {
-	tw_lanes_close(ep);
+	tw_txqs_close(ep);
 	ep->nsleeping++;
 	if (ep->host.state == TW_ASLEEP)
 		sleep_as_follower(ep, deadline);

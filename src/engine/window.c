@@ -24,7 +24,7 @@ static void window_fail(struct tw_peer *p, struct tw_req *r, enum tw_status stat
 {
 	r->status = (uint8_t)status;
 	r->failed = TW_EKEY;
-	tw_transfer_settle(p, r);
+	tw_transfer_continue(p, r);
 }
 
 static unsigned window_wanted(const struct tw_req *r)
@@ -108,7 +108,7 @@ bool tw_window_pull(struct tw_peer *p, struct tw_req *r)
 	enum tw_status status;
 
 	if (r->failed) { /* while it waited */
-		tw_transfer_settle(p, r);
+		tw_transfer_continue(p, r);
 		return true;
 	}
 	if (w->state == TW_IMPORT_NEW && !tw_import_ask(p, w))

@@ -247,13 +247,13 @@ static bool slept_on(const struct tw_fi_ep *e)
 static tw_inline bool read_alone(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_cq *cq,
 				 struct fi_cq_tagged_entry *event, fi_addr_t *from)
 {
-	const struct tw_lanes *lanes = &ep->host.lanes;
+	const struct tw_rxqs *rxqs = &ep->host.rxqs;
 	struct tw_req *r;
 
-	if (cq != e->rx_cq || cq->n || e->counts || lanes->nactive != 1 ||
-	    tw_ring_has_more(lanes->rx[0]))
+	if (cq != e->rx_cq || cq->n || e->counts || rxqs->nactive != 1 ||
+	    tw_ring_has_more(rxqs->rx[0]))
 		return false;
-	r = tw_recv_alone_imm(lanes->rx[0]);
+	r = tw_recv_alone_imm(rxqs->rx[0]);
 	if (tw_unlikely(!r))
 		return false;
 	ep->events++;
@@ -281,7 +281,7 @@ bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagg
 
 	if (tw_unlikely(!ep))
 		return false;
-	if (tw_unlikely(ep->awaited | tw_poll_unusual(ep))) {
+	if (tw_unlikely(ep->awaited | tw_poll_slow_path(ep))) {
 		ep->awaited = ep->awaited && slept_on(e);
 		tw_progress(ep);
 	} else if (tw_fast_poll_empty(ep)) {

@@ -102,7 +102,7 @@ static void set_bits(struct tw_fi_ep *e)
 
 void tw_fi_tx_choose(struct tw_fi_ep *e)
 {
-	e->tx_unusual = e->cntrs[TW_FI_CSEND] || e->nwrites || e->nfenced;
+	e->tx_slow_path = e->cntrs[TW_FI_CSEND] || e->nwrites || e->nfenced;
 }
 
 /* Queues and counters are bound also while the endpoint is in use, as with other providers. */

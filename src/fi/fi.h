@@ -261,7 +261,7 @@ struct tw_fi_ep {
 	struct tw_fi_cq *tx_cq, *rx_cq;
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
 	bool counts;	 /* any of them is bound, or FI_SOURCE_ERR: events take the long way */
-	bool tx_unusual; /* sends count, or are not to overtake what is under way or waits */
+	bool tx_slow_path; /* sends count, or are not to overtake what is under way or waits */
 	bool directed, enabled, ordered;	   /* ordered: FI_ORDER_SAW */
 	uint32_t ntx, nrx, tx_size, rx_size;	   /* under way, and most of it */
 	uint32_t ncopied, nwrites, nheld, nfenced; /* nheld, and nfenced of them: destinations */

@@ -266,7 +266,7 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 	ep = tw_enter_fast(e->handle, &way);
 	if (tw_unlikely(!ep))
 		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
-	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
+	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->slow_path) || !ep->reqs.free ||
 			e->nrx >= e->rx_size || !tw_list_empty(&e->multis) ||
 			(one && !known_source(e, from)))) {
 		tw_fi_leave(ep);

@@ -228,11 +228,11 @@ static tw_noinline ssize_t fi_send_slow(struct tw_fi_ep *e, struct tw_ep *ep, co
 }
 
 /* A message has taken the short path, and somebody sleeps or something is to be done. */
-static tw_noinline ssize_t fi_sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
-					   struct tw_ring_tx *lane)
+static tw_noinline ssize_t fi_sent_slow_path(struct tw_fi_ep *e, struct tw_ep *ep,
+					     struct tw_ring_tx *txq)
 {
-	if (tw_fast_asleep(lane))
-		tw_fast_wake(lane);
+	if (tw_fast_asleep(txq))
+		tw_fast_wake(txq);
 	if (e->tx_cq)
 		tw_fi_woken(&e->tx_cq->w);
 	ep->events++;
@@ -240,13 +240,13 @@ static tw_noinline ssize_t fi_sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
 	return 0;
 }
 
-/* Whether a message can take the lane of its peer, and a place for it in the queue. */
-static tw_inline bool is_short(const struct tw_ring_tx *lane, const void *buf, size_t len,
+/* Whether a message can take the txq of its peer, and a place for it in the queue. */
+static tw_inline bool is_short(const struct tw_ring_tx *txq, const void *buf, size_t len,
 			       uint32_t bits)
 {
 	if (bits & TW_FI_IMM)
 		return len <= TW_SHORT_MAX && (buf || !len);
-	return buf && len <= UINT32_MAX && tw_eager_fits(lane, TW_EAGER_SLOT, (uint32_t)len, false);
+	return buf && len <= UINT32_MAX && tw_eager_fits(txq, TW_EAGER_SLOT, (uint32_t)len, false);
 }
 
 /* The short path: all is as usual, and nothing is called. */
@@ -257,12 +257,12 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	struct tw_lock_way way, queue = {0};
 	struct tw_ep *ep = tw_enter_fast(e->handle, &way);
 	struct tw_fi_cq *cq = e->tx_cq;
-	struct tw_ring_tx *lane;
+	struct tw_ring_tx *txq;
 
-	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
+	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_slow_path))
 		return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
-	lane = tw_fast_lane(ep, e->dests[to]->addr);
-	if (tw_unlikely(!lane || !is_short(lane, buf, len, bits)))
+	txq = tw_fast_txq(ep, e->dests[to]->addr);
+	if (tw_unlikely(!txq || !is_short(txq, buf, len, bits)))
 		return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	if (bits & TW_FI_NOTIFY) {
 		if (tw_unlikely(!tw_lock_biased(&cq->lock, &queue)))
@@ -274,17 +274,17 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	}
 	if (bits & TW_FI_IMM) {
 		tw_assume(len <= TW_SHORT_MAX);
-		tw_eager_write(lane, TW_EAGER_ANY, buf, (uint32_t)len, match, &imm);
+		tw_eager_write(txq, TW_EAGER_ANY, buf, (uint32_t)len, match, &imm);
 	} else {
-		tw_eager_write(lane, TW_EAGER_SLOT, buf, (uint32_t)len, match, NULL);
+		tw_eager_write(txq, TW_EAGER_SLOT, buf, (uint32_t)len, match, NULL);
 	}
 	if (bits & TW_FI_NOTIFY) {
 		write_event(cq, context, bits);
 		tw_lock_leave(queue);
 	}
-	if (tw_unlikely(tw_fast_asleep(lane) || ep->unusual ||
+	if (tw_unlikely(tw_fast_asleep(txq) || ep->slow_path ||
 			((bits & TW_FI_NOTIFY) && tw_fi_armed(&cq->w))))
-		return fi_sent_unusual(e, ep, lane);
+		return fi_sent_slow_path(e, ep, txq);
 	tw_lock_leave(way);
 	return 0;
 }

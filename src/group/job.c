@@ -155,7 +155,7 @@ static enum tw_err job_enter(const char *place)
 	return err;
 }
 
-/* Whoever releases the mutex ends what nobody uses: the last to leave may have interrupted it. */
+/* The last to leave may have interrupted a call that has the mutex: that call ends the launcher. */
 static void job_unlock(void)
 {
 	if (users == 0 && with_launcher)

@@ -239,7 +239,7 @@ bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len);
 /* Sends what is queued, then unlocks. */
 tw_shared void tw_mcapi_leave(struct tw_ep *ep)
 {
-	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done) || ep->unusual))
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done) || ep->slow_path))
 		tw_group_leave(ep);
 	else
 		tw_unlock(&ep->slot->lock);

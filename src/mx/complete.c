@@ -74,15 +74,15 @@ static tw_noinline mx_return_t complete_leave(struct tw_ep *ep)
 static tw_noinline mx_return_t test_arrived(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
 					    uint32_t *result)
 {
-	const struct tw_lanes *lanes = &ep->host.lanes;
-	bool one = lanes->nactive == 1 && !tw_poll_full(tw_polls(ep) + 1);
-	struct tw_req *came = one ? tw_recv_alone(lanes->rx[0]) : NULL;
+	const struct tw_rxqs *rxqs = &ep->host.rxqs;
+	bool one = rxqs->nactive == 1 && !tw_poll_full(tw_polls(ep) + 1);
+	struct tw_req *came = one ? tw_recv_alone(rxqs->rx[0]) : NULL;
 
 	if (tw_unlikely(!came))
 		tw_progress_usual(ep);
 	else if (tw_unlikely(came != r))
 		tw_req_ended(ep, came);
-	if (tw_unlikely(r->outcome != tw_req_ok.outcome || ep->unusual))
+	if (tw_unlikely(r->outcome != tw_req_ok.outcome || ep->slow_path))
 		return test_entered(ep, r, status, result);
 	tw_mx_succeeded(status, r);
 	tw_req_put(ep, r);
@@ -106,15 +106,15 @@ static tw_noinline mx_return_t test_rings(struct tw_ep *ep, struct tw_req *r, mx
 static tw_noinline mx_return_t test_posted(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
 					   uint32_t *result, struct tw_lock_way way)
 {
-	const struct tw_lanes *lanes = &ep->host.lanes;
+	const struct tw_rxqs *rxqs = &ep->host.rxqs;
 	uint64_t polls;
 
-	if (tw_unlikely(tw_poll_unusual(ep)))
+	if (tw_unlikely(tw_poll_slow_path(ep)))
 		return test_entered(ep, r, status, result);
 	polls = tw_polls(ep) + 1;
-	if (tw_poll_shows(polls) || lanes->nactive != 1)
+	if (tw_poll_shows(polls) || rxqs->nactive != 1)
 		return test_rings(ep, r, status, result, way);
-	if (tw_unlikely(!tw_ring_poll_empty(lanes->rx[0], &lanes->dense)))
+	if (tw_unlikely(!tw_ring_poll_empty(rxqs->rx[0], &rxqs->dense)))
 		return test_arrived(ep, r, status, result);
 	tw_poll_count(ep, polls);
 	*result = 0;

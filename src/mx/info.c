@@ -67,7 +67,7 @@ static mx_return_t put_labels(struct output *a)
 
 static void add_counters(uint32_t *sum, struct tw_ep *ep)
 {
-	tw_lanes_count(ep);
+	tw_txqs_count(ep);
 	for (unsigned i = 0; i < TW_NCOUNTERS; i++)
 		sum[i] += (uint32_t)ep->counters[i];
 }
@@ -111,8 +111,9 @@ static bool describe_provider(struct tw_ep *ep, const char *name, char *text, un
 		const struct tw_provider *ops = ep->provs[i].ops;
 
 		if (strcmp(ops->name, name) == 0) {
-			snprintf(text, len, "%s", ops->has_lanes ? "processes of this host"
-								 : "an endpoint to itself");
+			snprintf(text, len, "%s",
+				 ops->has_rxqs ? "processes of this host"
+					       : "an endpoint to itself");
 			return true;
 		}
 	}

@@ -152,10 +152,10 @@ void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r)
 		s->first = s->first->next;
 }
 
-static tw_noinline mx_return_t mx_sent_unusual(struct tw_ep *ep, struct tw_ring_tx *lane)
+static tw_noinline mx_return_t mx_sent_slow_path(struct tw_ep *ep, struct tw_ring_tx *txq)
 {
-	if (tw_fast_asleep(lane))
-		tw_fast_wake(lane);
+	if (tw_fast_asleep(txq))
+		tw_fast_wake(txq);
 	ep->events++;
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
@@ -176,27 +176,27 @@ static tw_inline void leaves(struct tw_ep *ep, uint32_t len, mx_endpoint_addr_t 
 }
 
 static tw_inline mx_return_t mx_send_sent(struct tw_ep *ep, struct tw_lock_way way,
-					  struct tw_ring_tx *lane)
+					  struct tw_ring_tx *txq)
 {
-	if (tw_unlikely(tw_fast_asleep(lane) || ep->unusual))
-		return mx_sent_unusual(ep, lane);
+	if (tw_unlikely(tw_fast_asleep(txq) || ep->slow_path))
+		return mx_sent_slow_path(ep, txq);
 	tw_lock_leave(way);
 	return MX_SUCCESS;
 }
 
 /* Everything but 1 to 64 bytes in an ordinary slot. */
 static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *list,
-					 struct tw_ring_tx *lane, mx_endpoint_addr_t to,
+					 struct tw_ring_tx *txq, mx_endpoint_addr_t to,
 					 uint64_t match, void *context, mx_request_t *request)
 {
 	uint32_t len = list->segment_length;
 
 	if (tw_unlikely(!tw_mx_send_free(ep) && !more_sends(ep)) ||
-	    tw_unlikely(!tw_eager_fits(lane, TW_EAGER_ANY, len, false)))
+	    tw_unlikely(!tw_eager_fits(txq, TW_EAGER_ANY, len, false)))
 		return isend_entered(ep, list, 1, to, match, context, request);
 	leaves(ep, len, to, match, context, request);
-	tw_eager_write(lane, TW_EAGER_ANY, list->segment_ptr, len, match, NULL);
-	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), lane);
+	tw_eager_write(txq, TW_EAGER_ANY, list->segment_ptr, len, match, NULL);
+	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), txq);
 }
 
 /* The fast path calls no function, so that few registers need to be saved. */
@@ -205,7 +205,7 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		     mx_request_t *request)
 {
 	struct tw_lock_way way;
-	struct tw_ring_tx *lane;
+	struct tw_ring_tx *txq;
 	struct tw_ep *ep;
 	uint32_t len;
 
@@ -216,17 +216,16 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(!ep))
 		return isend_any(endpoint, segments_list, 1, destination, match_send, context,
 				 request);
-	lane = tw_fast_lane(ep, tw_mx_addr(destination));
-	if (tw_unlikely(!lane || !request || !segments_list || !segments_list->segment_ptr))
+	txq = tw_fast_txq(ep, tw_mx_addr(destination));
+	if (tw_unlikely(!txq || !request || !segments_list || !segments_list->segment_ptr))
 		return isend_entered(ep, segments_list, 1, destination, match_send, context,
 				     request);
 	len = segments_list->segment_length;
-	if (tw_unlikely(!tw_eager_fits(lane, TW_EAGER_SLOT, len, false) || !tw_mx_send_free(ep)))
-		return isend_mid(ep, segments_list, lane, destination, match_send, context,
-				 request);
+	if (tw_unlikely(!tw_eager_fits(txq, TW_EAGER_SLOT, len, false) || !tw_mx_send_free(ep)))
+		return isend_mid(ep, segments_list, txq, destination, match_send, context, request);
 	leaves(ep, len, destination, match_send, context, request);
-	tw_eager_write(lane, TW_EAGER_SLOT, segments_list->segment_ptr, len, match_send, NULL);
-	return mx_send_sent(ep, way, lane);
+	tw_eager_write(txq, TW_EAGER_SLOT, segments_list->segment_ptr, len, match_send, NULL);
+	return mx_send_sent(ep, way, txq);
 }
 
 mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
@@ -288,12 +287,12 @@ static tw_noinline mx_return_t irecv_unexpected(struct tw_ep *ep, const mx_segme
 	struct tw_unexp_msg *u = tw_unexp_find(ep, match, mask);
 	struct tw_req *r;
 
-	if (tw_unlikely(!u || u->unusual || u->len > list->segment_length))
+	if (tw_unlikely(!u || u->slow_path || u->len > list->segment_length))
 		return irecv_entered(ep, list, count, match, mask, context, request);
 	r = tw_fast_receive(ep, u, list->segment_ptr);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
-	if (tw_unlikely(ep->unusual))
+	if (tw_unlikely(ep->slow_path))
 		return leave_working(ep);
 	tw_lock_leave(tw_lock_held(&ep->slot->lock));
 	return MX_SUCCESS;
@@ -309,7 +308,7 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(!ep))
 		return irecv_any(endpoint, segments_list, segments_count, match_recv, match_mask,
 				 context, request);
-	if (tw_unlikely(ep->unusual | tw_mx_ep(ep)->request_us | tw_mx_ep(ep)->context_mask |
+	if (tw_unlikely(ep->slow_path | tw_mx_ep(ep)->request_us | tw_mx_ep(ep)->context_mask |
 			(match_recv & ~match_mask)) ||
 	    tw_unlikely(!ep->reqs.free || segments_count != 1 || !segments_list ||
 			!segments_list->segment_ptr || !request))

@@ -103,7 +103,7 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 #define TW_RING_JUMP ((uint32_t)(UINT64_MAX >> TW_STAMP_LEN))
 
 /*
- * A provider may lend the engine its writing side as a lane: while that is open, the engine
+ * A provider may lend the engine its writing side as a txq: while that is open, the engine
  * writes short packets itself, and nobody else writes. The engine opens and closes it
  * (src/engine/send.c); the ring closes it where its space shrinks.
  */
@@ -112,7 +112,7 @@ struct tw_ring_tx {
 	struct tw_slot *token; /* while this side may write it, else NULL */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
-	uint32_t open;		 /* the lane is open for the slots from head up to this */
+	uint32_t open;		 /* the txq is open for the slots from head up to this */
 	uint32_t bopen;		 /* and for the bytes from bhead up to this */
 	uint64_t payload;	 /* the engine's: bytes of the packets since it was opened */
 	uint32_t lines;		 /* the same: lines to pay for besides those of its slots */
@@ -137,7 +137,7 @@ struct tw_ring_tx {
 
 struct tw_link;
 
-/* And its reading side, which the engine looks at in every poll (struct tw_lanes). */
+/* And its reading side, which the engine looks at in every poll (struct tw_rxqs). */
 struct tw_ring_rx {
 	struct tw_ring *ring;
 	struct tw_slot *slots;
@@ -210,7 +210,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 /* Joins the two rings of a connection. first: this side may write the token slot first. */
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first);
 
-/* True if a lane that was opened is open for one more packet. */
+/* True if a txq that was opened is open for one more packet. */
 static inline bool tw_ring_open(const struct tw_ring_tx *tx)
 {
 	return tx->open != tx->head;
@@ -281,7 +281,7 @@ static inline uint32_t tw_ring_span(uint32_t len)
 	return (len + TW_LINE - 1) & ~(uint32_t)(TW_LINE - 1);
 }
 
-/* True if an open lane is open for a payload of this length in the byte area. */
+/* True if an open txq is open for a payload of this length in the byte area. */
 static inline bool tw_ring_open_mid(const struct tw_ring_tx *tx, uint32_t len)
 {
 	return tw_ring_span(len) <= tx->bopen - tx->bhead;

@@ -271,7 +271,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 {
 	struct wrap *w = wrap_of(link);
 
-	link->lane = NULL; /* each packet is to come through here */
+	link->txq = NULL; /* each packet is to come through here */
 	if (happens(w, faulty.again, 1000, &faulty_count.again)) {
 		w->refused = true;
 		return TW_AGAIN;

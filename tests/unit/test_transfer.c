@@ -280,10 +280,10 @@ Test(transfer_peer, providers_are_polled_while_data_moves)
 	r->xfer_len = r->len;
 	tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
 	begun = gets;
-	for (unsigned i = 0; i < 2 * TW_LANE_POLLS; i++)
+	for (unsigned i = 0; i < 2 * TW_RXQ_POLLS; i++)
 		tw_progress(ep);
 	cr_assert_eq(r->state, TW_XFER_GETTING);
-	cr_assert_geq(gets - begun, 2 * TW_LANE_POLLS);
+	cr_assert_geq(gets - begun, 2 * TW_RXQ_POLLS);
 	cr_assert_eq(turns, 2);
 }
 
@@ -347,7 +347,7 @@ Test(transfer_peer, nothing_is_announced)
 	tw_list_init(&ep->open);
 	ep->eager_max = UINT32_MAX;
 	tw_list_init(&peer->open);
-	peer->lane = &tw_no_lane;
+	peer->txq = &tw_no_txq;
 	peer->show = &show;
 	peer->credits = 100;
 	tw_send(ep, tw_req_new1(ep, TW_SEND, memory, LEN), peer->addr);

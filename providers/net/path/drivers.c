@@ -115,7 +115,7 @@ bool tw_driver_any(const char *names)
  * faster than our own tcp: tcp may be used, TAGWIRE_OFI names nothing, and no device
  * is there that needs libfabric (Slingshot; Omni-Path and EFA are RDMA devices).
  */
-static bool in_vain(const struct known *k, const char *names)
+static bool lacks_devices(const struct known *k, const char *names)
 {
 	static const char *const devices[] = {"/sys/class/infiniband/", "/sys/class/cxi/",
 					      "/dev/cxi", "/dev/hfi1"};
@@ -139,7 +139,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 	while (n < TW_NET_DRIVERS && (name = tw_name_next(&names, &len))) {
 		struct known *k = driver_find(name, len);
 
-		if (k && !k->driver && !k->tried && of_use(k) && !in_vain(k, name))
+		if (k && !k->driver && !k->tried && of_use(k) && !lacks_devices(k, name))
 			driver_load(k);
 		if (k && k->driver)
 			out[n++] = k->driver;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The engine takes packets from a ring. Consecutive whole messages that meet posted receives are
- * taken in one batch (a run), which settles credits and counters once. Other whole messages join
+ * taken in one batch, which accounts for credits and counters once. Other whole messages join
  * the unexpected queue. All other packets go through tw_recv_packet().
  */
 #include <endian.h>
@@ -60,8 +60,8 @@ static tw_inline void arrival_taken(struct tw_ring_rx *rx, const struct arrival 
 }
 
 /* Gives a message to the receive that it meets, which has left the matcher and is then complete. */
-static tw_inline void run_deliver(struct tw_ring_rx *rx, const struct tw_peer *p,
-				  const struct arrival *a, bool imm, struct tw_req *r)
+static tw_inline void batch_deliver(struct tw_ring_rx *rx, const struct tw_peer *p,
+				    const struct arrival *a, bool imm, struct tw_req *r)
 {
 	const char *data = arrival_data(rx, a);
 
@@ -82,7 +82,7 @@ static tw_inline void run_deliver(struct tw_ring_rx *rx, const struct tw_peer *p
 }
 
 /* Settles credits and counters of this number of messages. */
-static tw_inline void settle_taken(struct tw_peer *p, unsigned n, uint32_t cost, uint64_t bytes)
+static tw_inline void batch_account(struct tw_peer *p, unsigned n, uint32_t cost, uint64_t bytes)
 {
 	p->ep->counters[TW_C_RECV_DONE] += n;
 	p->ep->counters[TW_C_RECV_BYTES] += bytes;
@@ -106,8 +106,8 @@ static tw_inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_match *m
 	return r->outcome == tw_req_posted_claim.outcome && tw_recv_room(ep, r, a->len) ? r : NULL;
 }
 
-/* The requests of a run are complete. */
-static tw_inline void run_done(struct tw_peer *p, struct tw_list *done, unsigned n)
+/* The requests of a batch are complete. */
+static tw_inline void batch_done(struct tw_peer *p, struct tw_list *done, unsigned n)
 {
 	struct tw_ep *ep = p->ep;
 
@@ -120,8 +120,8 @@ static tw_inline void run_done(struct tw_peer *p, struct tw_list *done, unsigned
 }
 
 /* Takes messages that meet receives of a matcher, which has all that they could meet. */
-static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_match *m,
-				     bool imm, unsigned budget)
+static tw_inline unsigned batch_posted(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_match *m,
+				       bool imm, unsigned budget)
 {
 	struct tw_match_spot spot = {0};
 	struct tw_list done = {&done, &done}, *last = &done;
@@ -143,9 +143,9 @@ static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, s
 		tw_match_take(m, &r->posted, &spot);
 		/* Two copies of this code, so that each has fewer tests. */
 		if (tw_likely(small))
-			run_deliver(rx, p, &a, imm, r);
+			batch_deliver(rx, p, &a, imm, r);
 		else
-			run_deliver(rx, p, &a, imm, r);
+			batch_deliver(rx, p, &a, imm, r);
 		last->next = &r->link;
 		r->link.prev = last;
 		last = &r->link;
@@ -155,8 +155,8 @@ static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, s
 	done.prev = last;
 	if (!n)
 		return 0;
-	settle_taken(p, n, cost, bytes);
-	run_done(p, &done, n);
+	batch_account(p, n, cost, bytes);
+	batch_done(p, &done, n);
 	return n;
 }
 
@@ -169,13 +169,13 @@ static inline bool meets_none(struct tw_ep *ep, uint64_t match)
 }
 
 /* Takes messages that meet no receive. Not for a user's handler, which may change anything. */
-static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
+static unsigned batch_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
 {
 	struct tw_ep *ep = p->ep;
 	struct arrival a;
 	unsigned n = 0;
 
-	if (tw_unlikely(p->rx_unusual || ep->unexpected != ep->iface->unexpected))
+	if (tw_unlikely(p->rx_slow_path || ep->unexpected != ep->iface->unexpected))
 		return 0;
 	while (n < budget && ring_has_whole(rx, false, &a) && meets_none(ep, a.hdr.match)) {
 		uint32_t cost = tw_credit_cost(a.len);
@@ -190,8 +190,8 @@ static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigne
 }
 
 /* Takes a packet of any kind. *left: its provider must look at it. */
-static unsigned run_take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s,
-				bool *left)
+static unsigned batch_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s,
+			     bool *left)
 {
 	struct tw_link *link = rx->link;
 	struct tw_hdr hdr = s->hdr;
@@ -215,17 +215,17 @@ static unsigned run_take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct
 /* The matcher that has all receives that messages of a peer could meet; NULL: none is known. */
 static inline struct tw_match *matcher_of(const struct tw_peer *p)
 {
-	return tw_likely(!p->rx_unusual) ? p->ep->match : tw_source_matcher(p);
+	return tw_likely(!p->rx_slow_path) ? p->ep->match : tw_source_matcher(p);
 }
 
-static inline unsigned take_posted_run(struct tw_peer *p, struct tw_ring_rx *rx, bool imm,
-				       unsigned budget)
+static inline unsigned batch_take_posted(struct tw_peer *p, struct tw_ring_rx *rx, bool imm,
+					 unsigned budget)
 {
 	struct tw_match *m = p->ep->gauges[TW_G_POSTED] ? matcher_of(p) : NULL;
 
 	if (!m)
 		return 0;
-	return imm ? run_posted(p, rx, m, true, budget) : run_posted(p, rx, m, false, budget);
+	return imm ? batch_posted(p, rx, m, true, budget) : batch_posted(p, rx, m, false, budget);
 }
 
 /* Takes what begins with this slot. */
@@ -236,13 +236,13 @@ static inline unsigned take_packets(struct tw_peer *p, struct tw_ring_rx *rx, st
 	unsigned n = 0;
 
 	if (tw_likely(kind == TW_EAGER)) {
-		n = take_posted_run(p, rx, false, budget);
+		n = batch_take_posted(p, rx, false, budget);
 		if (!n)
-			n = run_unexpected(p, rx, budget);
+			n = batch_unexpected(p, rx, budget);
 	} else if (kind == (TW_EAGER | TW_FLAG_IMM << 8) && p->ep->iface->imm) {
-		n = take_posted_run(p, rx, true, budget);
+		n = batch_take_posted(p, rx, true, budget);
 	}
-	return n ? n : run_take_packet(p, rx, s, left);
+	return n ? n : batch_packet(p, rx, s, left);
 }
 
 unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
@@ -279,7 +279,7 @@ static tw_inline void taken_alone(struct tw_peer *p, struct tw_ring_rx *rx, uint
 	if (tw_unlikely(tw_ring_publish(rx)))
 		p->link->provider->wake(p->link);
 	tw_poll_count(p->ep, tw_polls(p->ep) + 1);
-	settle_taken(p, 1, tw_credit_cost(len), len);
+	batch_account(p, 1, tw_credit_cost(len), len);
 }
 
 static tw_inline struct tw_req *recv_alone(struct tw_peer *p, struct tw_ring_rx *rx, bool imm)
@@ -299,7 +299,7 @@ static tw_inline struct tw_req *recv_alone(struct tw_peer *p, struct tw_ring_rx 
 			tw_credit_cost(a.len) > p->window - p->used))
 		return NULL;
 	tw_match_unlist(m, posted);
-	run_deliver(rx, p, &a, imm, r);
+	batch_deliver(rx, p, &a, imm, r);
 	p->ep->gauges[TW_G_POSTED]--;
 	taken_alone(p, rx, a.len);
 	return r;
@@ -324,10 +324,10 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	struct tw_ring_rx *rx;
 	struct arrival a;
 
-	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
-			tw_poll_unusual(ep) || !tw_poll_shown(ep, tw_polls(ep) + 1)))
+	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->txq || p->rx_slow_path ||
+			tw_poll_slow_path(ep) || !tw_poll_shown(ep, tw_polls(ep) + 1)))
 		return NULL;
-	rx = p->link->lane->back;
+	rx = p->link->txq->back;
 	if (!ring_has_whole(rx, false, &a) || a.hdr.match != match ||
 	    tw_credit_cost(a.len) > p->window - p->used ||
 	    tw_unlikely(!(u = tw_unexp_msg_get(ep, a.len))))
