@@ -377,6 +377,9 @@ int main(int argc, char **argv)
 
 	parse(&o, argc, argv);
 	why_read(&before, o.job, o.pid);
+	if (!before.n && o.pid)
+		bench_fail("process %d does not use Tagwire%s", (int)o.pid,
+			   before.scan.denied ? ", or may not be looked into" : "");
 	if (!before.n)
 		bench_fail("no program of %s%s uses Tagwire on this host%s",
 			   o.job ? "job " : "this user", o.job ? o.job : "",

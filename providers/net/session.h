@@ -44,7 +44,8 @@
 #define TW_NET_SMALL 256	    /* longest payload of a short one */
 #define TW_NET_OPS 16		    /* transfers under way with a peer */
 #define TW_NET_HALF_OPEN_MAX 64	    /* connections before their first message */
-#define TW_NET_PORTS 8		    /* groups of ports, see sock.c */
+#define TW_NET_PORTS 8		    /* groups of ports, see sock.c, */
+#define TW_NET_PORT_STEP 1024	    /* and from one to the next */
 #define TW_NET_PAYLOAD 16352u	    /* longest payload of a packet: with its head 16 KiB */
 #define TW_NET_STATUS_US 500000	    /* without an acknowledgement, until it is asked for */
 #define TW_NET_UNWATCHED_US 500	    /* between two checks whether the program polls */

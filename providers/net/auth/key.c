@@ -91,12 +91,14 @@ static bool key_sound(const char *path, const struct stat *st)
 /* It cannot be opened, or made. */
 static bool key_missing(const char *path)
 {
-	char why[128];
+	const char *advice = *tw_settings.key ? "make it, or correct TAGWIRE_KEY"
+			     : errno == ENOENT || errno == EACCES || errno == EPERM
+				     ? "its folder must be there, and this user's; or name another "
+				       "file by TAGWIRE_KEY"
+				     : "name a file elsewhere by TAGWIRE_KEY";
+	char why[160];
 
-	snprintf(why, sizeof(why), "%s%s", strerror(errno),
-		 *tw_settings.key ? ": make it, or correct TAGWIRE_KEY"
-				  : ": its folder must be there, and this user's; or name another "
-				    "file by TAGWIRE_KEY");
+	snprintf(why, sizeof(why), "%s: %s", strerror(errno), advice);
 	return key_refuse(path, why);
 }
 
@@ -161,19 +163,24 @@ static void find_home(char path[PATH_SIZE])
 	snprintf(path, PATH_SIZE, "%s", home);
 }
 
-/* The path of the user's own file, in folders that exist afterwards. */
-static void own_path(char path[PATH_SIZE])
+/* The path of the user's own file, whose folders are made: 0, or why one was not. */
+static int own_path(char path[PATH_SIZE])
 {
 	static const char *const parts[] = {"/.config", "/tagwire", "/key"};
+	int error = 0;
 	size_t len;
 
 	find_home(path);
 	for (unsigned i = 0; i < tw_countof(parts); i++) {
 		len = strlen(path);
 		snprintf(path + len, PATH_SIZE - len, "%s", parts[i]);
-		if (i < tw_countof(parts) - 1)
-			tw_sys_mkdir(path);
+		if (i == tw_countof(parts) - 1)
+			break;
+		errno = 0;
+		tw_sys_mkdir(path);
+		error = error || errno == EEXIST ? error : errno;
 	}
+	return error;
 }
 
 static const void *key_load(const char *name, const char *symbol, uint32_t version)
@@ -200,15 +207,18 @@ static bool key_start(struct tw_net_auth *auth)
 static bool read_file(struct tw_net_auth *auth, bool job)
 {
 	bool own = !*tw_settings.key, good;
-	int fd;
+	int fd, error = 0;
 
 	if (own)
-		own_path(known.path);
+		error = own_path(known.path);
 	else
 		snprintf(known.path, sizeof(known.path), "%s", tw_settings.key);
 	fd = key_open(known.path);
 	if (fd < 0 && own && errno == ENOENT && write_key(known.path))
 		fd = key_open(known.path);
+	/* A folder that was not made says why it is not there. */
+	if (fd < 0 && errno == ENOENT && error)
+		errno = error;
 	if (fd < 0)
 		return !job && key_missing(known.path);
 	snprintf(known.text, sizeof(known.text), "%s", known.path);

@@ -290,6 +290,15 @@ static void wrong(struct tw_net_link *l, enum tw_err why)
 	tw_net_dial_next(l);
 }
 
+/* No driver of one host is of use to the other. */
+static void nothing_common(struct tw_net_link *l)
+{
+	l->ep->host->up->trouble(
+		l->link.peer, TW_EUNREACH, "none of the providers of this host and that one fit",
+		"compare TAGWIRE_PROVIDERS, TAGWIRE_OFI and mx_info of both hosts");
+	tw_net_link_fail(l, TW_EUNREACH);
+}
+
 static void refusal(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
@@ -304,6 +313,8 @@ static void refusal(struct tw_net_link *l, const struct tw_net_ctrl *t)
 			wrong(l, why);
 		else if (other)
 			tw_net_dial_same(l);
+		else if (answer)
+			nothing_common(l);
 		else
 			tw_net_link_fail(l, why);
 	} else if (why == TW_ECROSS) {

@@ -231,18 +231,20 @@ static enum tw_err strange(const struct tw_net_link *l)
 static void unanswered(const struct tw_net_link *l)
 {
 	unsigned kept = tw_net_ports_kept(l);
-	uint32_t port = tw_net_port(l->other.endpoint_id, kept < TW_NET_PORTS ? kept : l->port);
 	char advice[160];
 
 	if (l->state != TW_NET_NEW)
 		return;
-	snprintf(advice, sizeof(advice),
-		 !l->reached
-			 ? "its host must be up, be reached from this board (TAGWIRE_BOARDS), and "
-			   "let TCP port %u pass (TAGWIRE_PORT)"
-			 : "its host answers at TCP port %u: its program must run, call the "
-			   "library, and have a descriptor left",
-		 port);
+	if (l->reached)
+		snprintf(advice, sizeof(advice),
+			 "its host answers at TCP port %u: its program must run, call the library, "
+			 "and have a descriptor left",
+			 tw_net_port(l->other.endpoint_id, kept < TW_NET_PORTS ? kept : l->port));
+	else
+		snprintf(advice, sizeof(advice),
+			 "its host must be up, be reached from this board (TAGWIRE_BOARDS), and "
+			 "let TCP ports %u to %u pass (TAGWIRE_PORT)",
+			 tw_settings.port, tw_settings.port + TW_NET_PORTS * TW_NET_PORT_STEP - 1);
 	l->ep->host->up->trouble(l->link.peer, TW_ETIMEDOUT, "it has not answered", advice);
 }
 

@@ -23,9 +23,8 @@
 #include "providers/net/session.h"
 
 #define BACKLOG 1024
-#define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
-_Static_assert(51968 + (TW_NET_PORTS - 1) * PORT_STEP + TW_ID_MAX == 65535,
+_Static_assert(51968 + (TW_NET_PORTS - 1) * TW_NET_PORT_STEP + TW_ID_MAX == 65535,
 	       "with the limit in settings.def each endpoint has its ports");
 #define ACCEPTS 64 /* in one call, so that callers cannot keep peers waiting */
 #define LISTEN_AGAIN_US 100000
@@ -46,13 +45,14 @@ uint32_t tw_net_job(void)
 
 uint32_t tw_net_port(uint32_t endpoint_id, unsigned try)
 {
-	return tw_settings.port + (tw_net_job() + try) % TW_NET_PORTS * PORT_STEP + endpoint_id;
+	return tw_settings.port + (tw_net_job() + try) % TW_NET_PORTS * TW_NET_PORT_STEP +
+	       endpoint_id;
 }
 
 /* Another user's processes may have it. */
 uint32_t tw_net_names_port(unsigned try)
 {
-	return tw_settings.port + NAMES_PORT - try * PORT_STEP;
+	return tw_settings.port + NAMES_PORT - try * TW_NET_PORT_STEP;
 }
 
 /* Claims the name of the endpoint on this host, whoever has its port. Nobody calls there. */
@@ -235,10 +235,11 @@ static enum tw_err no_port(uint32_t id)
 	int why = errno;
 
 	tw_log(TW_LOG_ERROR,
-	       "endpoint %u: no other host can connect to it: %s: TCP ports %u, %u and so on to %u; "
+	       "endpoint %u: no other host can connect to it: %s: TCP ports %u, %u and so on to "
+	       "%u; "
 	       "use another id, or another TAGWIRE_PORT on all hosts",
-	       id, strerror(why), tw_settings.port + id, tw_settings.port + id + PORT_STEP,
-	       tw_settings.port + id + (TW_NET_PORTS - 1) * PORT_STEP);
+	       id, strerror(why), tw_settings.port + id, tw_settings.port + id + TW_NET_PORT_STEP,
+	       tw_settings.port + id + (TW_NET_PORTS - 1) * TW_NET_PORT_STEP);
 	return why != EADDRINUSE || tw_names_have(tw_settings.providers, "shm") ? TW_OK : TW_EBUSY;
 }
 
