@@ -2,6 +2,7 @@
 /* Locks: what one node can see, then threads and processes. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "mrapi/basic/basic.h"
@@ -314,11 +315,14 @@ Test(basic_locks, limits)
 	basic_end();
 }
 
+static _Atomic(pid_t) blocked_tid;
+
 static void *blocked(void *arg)
 {
 	mrapi_key_t key;
 
 	(void)arg;
+	atomic_store(&blocked_tid, gettid());
 	/* No node of its own: it acts for node 1. */
 	IS(mrapi_mutex_lock(lock_under_test, &key, MRAPI_INFINITE, &st), MRAPI_ERR_NODE_NOTINIT);
 	return NULL;
@@ -350,7 +354,7 @@ Test(basic_locks, finalized_under_a_waiter)
 	while (!__atomic_load_n(&state, __ATOMIC_ACQUIRE))
 		usleep(1000);
 	CHECK(pthread_create(&waiter, NULL, blocked, NULL) == 0);
-	usleep(50000);
+	twt_await_asleep(&blocked_tid);
 	basic_end();
 	pthread_join(waiter, NULL);
 	__atomic_store_n(&state, 2, __ATOMIC_RELEASE);
