@@ -370,7 +370,9 @@ void tw_connect_down(struct tw_link *link, enum tw_err why)
 	struct tw_peer *p = link->peer;
 
 	p->ep->counters[TW_C_PEER_LOST]++;
-	tw_failure_note(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST, true);
+	/* The end of a peer that was connected is told by its status. */
+	tw_failure_note(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST,
+			!tw_list_empty(&p->connects));
 	tw_peer_down(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST);
 	reconnect(p);
 }
