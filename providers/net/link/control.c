@@ -290,13 +290,14 @@ static void wrong(struct tw_net_link *l, enum tw_err why)
 	tw_net_dial_next(l);
 }
 
-/* No driver of one host is of use to the other. */
-static void nothing_common(struct tw_net_link *l)
+/* Where no driver of one host is of use to the other: TW_EPROTO. */
+static void control_refused(struct tw_net_link *l, enum tw_err why)
 {
-	l->ep->host->up->trouble(
-		l->link.peer, TW_EUNREACH, "none of the providers of this host and that one fit",
-		"compare TAGWIRE_PROVIDERS, TAGWIRE_OFI and mx_info of both hosts");
-	tw_net_link_fail(l, TW_EUNREACH);
+	if (why == TW_EPROTO)
+		l->ep->host->up->trouble(
+			l->link.peer, why, "none of the providers of this host and that one fit",
+			"compare TAGWIRE_PROVIDERS, TAGWIRE_OFI and mx_info of both hosts");
+	tw_net_link_fail(l, why);
 }
 
 static void refusal(struct tw_net_link *l, const struct tw_net_ctrl *t)
@@ -313,10 +314,8 @@ static void refusal(struct tw_net_link *l, const struct tw_net_ctrl *t)
 			wrong(l, why);
 		else if (other)
 			tw_net_dial_same(l);
-		else if (answer)
-			nothing_common(l);
 		else
-			tw_net_link_fail(l, why);
+			control_refused(l, why);
 	} else if (why == TW_ECROSS) {
 		/* The peer has asked, too, and its connection goes on. */
 		tw_net_sock_close(l);
