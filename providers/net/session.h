@@ -402,8 +402,7 @@ void tw_net_sock_close(struct tw_net_link *l);
 enum tw_err tw_net_err_of(int error);
 /* Why it did not connect, 0 it did. */
 int tw_net_sock_error(const struct tw_net_link *l);
-/* The whole message that is awaited. TW_AGAIN: not yet; TW_ECLOSED: the other side sends no more.
- */
+/* Receives what is awaited, whole. TW_AGAIN: not yet; TW_ECLOSED: the other side sends no more. */
 enum tw_err tw_net_receive(struct tw_net_link *l);
 /* Whether poll(2) finds one of the events just now. */
 bool tw_net_fd_is(int fd, short events);

@@ -5,7 +5,7 @@
 
 enum tw_err {
 	TW_OK = 0,
-	TW_AGAIN,   /* no space now, or the interrupted call of this thread is inside: later */
+	TW_AGAIN,   /* not now: no space, or this thread has interrupted a call that is inside */
 	TW_PENDING, /* started, an upcall reports the end */
 	TW_ENOMEM,  /* memory or another system resource is short */
 	TW_EBUSY,   /* the endpoint id is in use */

@@ -72,11 +72,11 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 		if (ends)
 			end_request(p->ep, r, (enum tw_status)r->status);
 	}
-	if (tw_list_empty(&p->connects))
+	if (tw_list_empty(&p->connects)) {
 		tw_peer_free(p);
-	else if (why == TW_EKEY) /* another request may have the right filter */
-		connect_attempt(p);
-	else {
+	} else if (why == TW_EKEY) {
+		connect_attempt(p); /* another request may have the right filter */
+	} else {
 		tw_failure_again(p, why);
 		again_after(p, later_us(p, why));
 	}

@@ -226,7 +226,7 @@ static void destroy(struct tw_ep *ep)
 	tw_match_free(ep->match);
 	tw_sources_free(ep);
 	for (uint32_t i = 0; i < ep->npeers; i++) {
-		free(ep->peers[i]->trouble);
+		tw_failure_forget(ep->peers[i]);
 		free(ep->peers[i]);
 	}
 	free(ep->peers);

@@ -38,6 +38,8 @@ void tw_end(void);
 void tw_failure_who(char *out, size_t size, uint64_t where);
 /* The provider's upcall `trouble'. */
 void tw_failure_trouble(void *peer, enum tw_err why, const char *cause, const char *advice);
+/* Nothing is known of the peer, or it is reached. */
+void tw_failure_forget(struct tw_peer *p);
 /* A connect, or a peer, has ended so: keeps what its provider said of it, and may log it. */
 void tw_failure_note(const struct tw_peer *p, enum tw_status why, bool say);
 /* A connect of the peer is tried again: keeps why the last attempt failed, for tools. */

@@ -14,13 +14,18 @@ void tw_failure_who(char *out, size_t size, uint64_t where)
 	tw_report_who(out, size, where & 0xffff, host);
 }
 
+void tw_failure_forget(struct tw_peer *p)
+{
+	free(p->trouble);
+	p->trouble = NULL;
+}
+
 void tw_failure_trouble(void *peer, enum tw_err why, const char *cause, const char *advice)
 {
 	struct tw_peer *p = peer;
 
 	if (why == TW_OK) {
-		free(p->trouble);
-		p->trouble = NULL;
+		tw_failure_forget(p);
 		return;
 	}
 	/* That a new attempt has no answer yet says less than why the last one failed. */
@@ -61,9 +66,9 @@ void tw_failure_again(struct tw_peer *p, enum tw_err why)
 	enum tw_status status = tw_connect_status(why);
 	const char *advice, *cause = tw_failure_cause(status, &advice);
 
-	if (why == TW_ECLOSED)
-		tw_failure_trouble(p, TW_OK, NULL, NULL);
-	else if (!explains(p->trouble, status)) {
+	if (why == TW_ECLOSED) {
+		tw_failure_forget(p);
+	} else if (!explains(p->trouble, status)) {
 		tw_failure_trouble(p, why, cause, advice ? advice : "it is tried again");
 		if (p->trouble)
 			p->trouble->general = true;

@@ -96,7 +96,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	if (!p)
 		return NULL;
 	index = p->index;
-	free(p->trouble);
+	tw_failure_forget(p);
 	memset(p, 0, sizeof(*p));
 	clear_peer(p);
 	p->ep = ep;
@@ -112,8 +112,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 void tw_peer_free(struct tw_peer *p)
 {
 	tw_peer_no_work(p);
-	free(p->trouble);
-	p->trouble = NULL;
+	tw_failure_forget(p);
 	peer_set_state(p, TW_PEER_NONE);
 	tw_stats_peer(p);
 }
@@ -168,8 +167,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	struct tw_ep *ep = p->ep;
 
 	p->link = link;
-	free(p->trouble);
-	p->trouble = NULL;
+	tw_failure_forget(p);
 	peer_set_state(p, TW_PEER_UP);
 	p->source = tw_source_find(ep, p->addr.where);
 	p->directed = p->source != NULL;

@@ -89,8 +89,7 @@ bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 	if (tw_in_handler(ep) || !tw_pollable_clear(&ep->pollable))
 		return false;
 	disarm(ep);
-	/* A doorbell may be meant for a thread that sleeps in a call: see progress_slow_path() in
-	 * progress.c. */
+	/* A doorbell may be meant for a thread that sleeps in a call (progress_slow_path()). */
 	if (ep->host.state != TW_ASLEEP)
 		tw_poll_events(ep);
 	tw_progress(ep);

@@ -22,7 +22,7 @@ static _Thread_local bool inside; /* see tw_mutex_lock_once() */
 static _Atomic(unsigned) users;
 static struct tw_job current;
 static const struct tw_launcher *launcher; /* NULL: none started this process */
-static bool with_launcher;		   /* it has begun, and has not ended */
+static _Atomic(bool) with_launcher;	   /* it has begun, and has not ended */
 static bool orphan;			   /* forked from a process of a launcher */
 
 /* R/N, with R below N. */
@@ -140,6 +140,13 @@ static bool is_current(const char *place)
 	return false;
 }
 
+/* Ends the launcher if nobody is left. Under the mutex. */
+static void job_quit(void)
+{
+	if (users == 0 && atomic_exchange(&with_launcher, false))
+		launcher->end();
+}
+
 /* Under the mutex. */
 static enum tw_err job_enter(const char *place)
 {
@@ -147,6 +154,7 @@ static enum tw_err job_enter(const char *place)
 	enum tw_err err;
 
 	tw_at_fork(&registered, job_forked);
+	job_quit(); /* who has left may not have the mutex yet */
 	if (users == 0)
 		err = group_join(place);
 	else
@@ -155,13 +163,13 @@ static enum tw_err job_enter(const char *place)
 	return err;
 }
 
-/* The last to leave may have interrupted a call that has the mutex: that call ends the launcher. */
+/* The last to leave may be a signal handler, which has interrupted a call that has the mutex. */
 static void job_unlock(void)
 {
-	if (users == 0 && with_launcher)
-		launcher->end();
-	with_launcher = with_launcher && users > 0;
-	tw_mutex_unlock_once(&mutex, &inside);
+	do {
+		job_quit();
+		tw_mutex_unlock_once(&mutex, &inside);
+	} while (users == 0 && with_launcher && tw_mutex_lock_once(&mutex, &inside));
 }
 
 enum tw_err tw_job_begin(const char *place, struct tw_job *job)

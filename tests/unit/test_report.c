@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is said of peers: the text, and that it is said once for each peer and cause. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,4 +75,18 @@ Test(report, many, .timeout = TWT_TIMEOUT)
 		tw_report(TW_LOG_ERROR, who, "no answer", NULL);
 	}
 	cr_assert_eq(read_lines(fds, before), 100u);
+}
+
+/* A program that tries again and again hears once what is wrong with its settings. */
+Test(report, invalid_setting, .timeout = TWT_TIMEOUT)
+{
+	int fds[2], before;
+
+	setenv("TAGWIRE_LOG", "99", 1);
+	before = begin(fds);
+	for (int i = 0; i < 5; i++)
+		cr_assert_not(tw_settings_begin());
+	setenv("TAGWIRE_LOG", "98", 1);
+	cr_assert_not(tw_settings_begin());
+	cr_assert_eq(read_lines(fds, before), 2u);
 }

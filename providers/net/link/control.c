@@ -231,7 +231,6 @@ static void admit(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->deadline = 0;
 	err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
 	if (err == TW_OK) {
-		tw_net_link_trouble(l);
 		reply.filter = l->me.filter;
 		reply.window = l->me.window;
 		control_put(l, &reply);
@@ -259,7 +258,6 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->peer_port = t->port;
 	l->state = TW_NET_PROBING;
 	tw_net_ports_end(l);
-	tw_net_link_trouble(l);
 	control_probe(l, l->first);
 	send_boards(l);
 }

@@ -65,6 +65,8 @@ void tw_net_link_trouble(const struct tw_net_link *l)
 					 "TAGWIRE_RETRY");
 		return;
 	}
+	if (l->first->bound)
+		return;
 	driver = l->first->way.adapter->driver;
 	driver->ports(ports, sizeof(ports));
 	snprintf(cause, sizeof(cause), "it answers, but no packet by %s comes through",
@@ -193,6 +195,7 @@ static uint64_t expire_probe(struct tw_net_link *l, struct tw_net_path *p, uint6
 		tw_net_path_broken(l, p);
 		return l->state == TW_NET_DEAD ? 0 : p->deadline;
 	}
+	tw_net_link_trouble(l);
 	tw_net_send_plain(l, p, TW_NET_PROBE);
 	return tw_net_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
 }
