@@ -46,7 +46,7 @@ static const struct table_column columns[] = {
 	{"size", "bytes", "%" PRIu64},
 	{"latency_us", "latency us", "%.3f"},
 	{"latency_min_us", "least us", "%.3f"},
-	{"line_us", "line us", "%.3f"},
+	BENCH_LINE_COLUMNS,
 	{"ratio", "ratio", "%.2f"},
 	{"rate_s", "per second", "%.0f"},
 	{"mb_s", "MB/s", "%.1f"},
@@ -65,7 +65,8 @@ struct row {
 	enum kind kind;
 	uint32_t size;
 	uint64_t bounces, streams; /* in the next round */
-	struct bench_series latency, line, ratio, rate;
+	struct bench_series latency, ratio, rate;
+	struct bench_lines lines;
 };
 
 /* How often it fits into the time. */
@@ -101,7 +102,7 @@ static void measure(void *tool, unsigned round, unsigned i)
 	struct tool *all = tool;
 	struct row *r = &all->rows[i];
 	struct perf *p = all->p;
-	double us, bare, seconds = all->o->seconds;
+	double us, rate, before, bare, seconds = all->o->seconds;
 
 	bench_progress("round %u of %u, %s of %u bytes", round + 1, all->o->rounds,
 		       ends_kinds[r->kind], r->size);
@@ -110,26 +111,30 @@ static void measure(void *tool, unsigned round, unsigned i)
 		r->bounces = calibrate(p, BOUNCE, r->kind, r->size, seconds);
 		r->streams = calibrate(p, STREAM, r->kind, r->size, seconds);
 	}
-	bare = line(p, seconds);
+	before = line(p, seconds);
 	us = ends_run(p, BOUNCE, r->kind, r->size, r->bounces) / (double)r->bounces / 2 * 1e6;
+	rate = (double)r->streams / ends_run(p, STREAM, r->kind, r->size, r->streams);
+	bare = bench_lines_add(&r->lines, before, line(p, seconds));
 	bench_add(&r->latency, us);
-	bench_add(&r->line, bare);
 	bench_add(&r->ratio, us / bare);
-	bench_add(&r->rate, (double)r->streams / ends_run(p, STREAM, r->kind, r->size, r->streams));
+	bench_add(&r->rate, rate);
 }
 
 static void print(void *tool, struct table *t, unsigned i)
 {
 	const struct row *r = &((const struct tool *)tool)->rows[i];
+	struct bench_series latency = bench_counting(&r->lines, &r->latency);
+	struct bench_series ratio = bench_counting(&r->lines, &r->ratio);
+	struct bench_series rate = bench_counting(&r->lines, &r->rate);
 
 	table_text(t, ends_kinds[r->kind]);
 	table_count(t, r->size);
-	table_real(t, bench_median(&r->latency));
-	table_real(t, bench_least(&r->latency));
-	table_real(t, bench_median(&r->line));
-	table_real(t, bench_median(&r->ratio));
-	table_real(t, bench_median(&r->rate));
-	table_real(t, bench_median(&r->rate) * r->size / 1e6);
+	table_real(t, bench_median(&latency));
+	table_real(t, bench_least(&latency));
+	bench_line_cells(t, &r->lines);
+	bench_unless_busy(t, &r->lines, bench_median(&ratio));
+	table_real(t, bench_median(&rate));
+	table_real(t, bench_median(&rate) * r->size / 1e6);
 }
 
 static unsigned make_rows(const struct options *o, struct row *rows)

@@ -187,7 +187,7 @@ static void put_other(struct table *t, const struct why_graph *g, const struct w
 	if (w == a->wait && a->next >= 0 && (w->to || w->kind >= WHY_MUTEX))
 		why_name(g->now, a->next, text);
 	else if (w->to)
-		why_where_text(g->now, w->to, text);
+		why_where_text(g->now, &a->now->eps[w->ep], w->to, text);
 	table_text(t, text);
 }
 
@@ -287,7 +287,7 @@ static void show_messages(const struct options *o, const struct why_graph *g)
 				const struct why_unexp *u = &p->eps[e].unexp[k];
 
 				begin_row(&t, "message", p);
-				why_where_text(g->now, u->from, text);
+				why_where_text(g->now, &p->eps[e], u->from, text);
 				table_text(&t, text);
 				put_hex(&t, u->match);
 				table_count(&t, u->len);
@@ -327,7 +327,7 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 				if (!trouble(peer))
 					continue;
 				begin_row(&t, "peer", p);
-				why_where_text(g->now, peer->where, text);
+				why_where_text(g->now, &p->eps[e], peer->where, text);
 				table_text(&t, text);
 				table_text(&t, trouble(peer));
 				table_count(&t, peer->credits);

@@ -36,7 +36,7 @@ static const struct table_column columns[] = {
 	{"latency_min_us", "least us", "%.3f"},
 	{"mx_us", "MX us", "%.3f"},
 	{"mx_ratio", "to MX", "%.2f"},
-	{"line_us", "line us", "%.3f"},
+	BENCH_LINE_COLUMNS,
 	{"mb_s", "MB/s", "%.1f"},
 };
 
@@ -55,7 +55,8 @@ struct row {
 	enum kind kind;
 	uint32_t size;
 	uint64_t bounces, streams, mx; /* in the next round */
-	struct bench_series latency, line, beside, ratio, rate;
+	struct bench_series latency, beside, ratio, rate;
+	struct bench_lines lines;
 };
 
 /* One measurement, known to both ends. */
@@ -321,19 +322,20 @@ static double one(struct bench *b, const struct row *row, enum what what, uint64
 /* A call is compared with a message each way. */
 static void measure(struct bench *b, struct row *r)
 {
-	double us, mx;
+	double us, mx, rate, before;
 
 	prepare(r->size);
-	bench_add(&r->line, bench_line(b));
+	before = bench_line(b);
 	mx = one(b, r, MX, &r->mx) / 2;
 	us = one(b, r, BOUNCE, &r->bounces);
 	if (r->kind != RPC)
 		us /= 2;
+	rate = r->kind == RPC ? (double)NAN : r->size / one(b, r, STREAM, &r->streams);
+	bench_line_after(b, &r->lines, before);
 	bench_add(&r->beside, mx);
 	bench_add(&r->latency, us);
 	bench_add(&r->ratio, us / (r->kind == RPC ? 2 * mx : mx));
-	bench_add(&r->rate,
-		  r->kind == RPC ? (double)NAN : r->size / one(b, r, STREAM, &r->streams));
+	bench_add(&r->rate, rate);
 }
 
 struct tool {
@@ -353,15 +355,19 @@ static void measure_row(void *tool, unsigned round, unsigned i)
 static void print(void *tool, struct table *t, unsigned i)
 {
 	const struct row *r = &((const struct tool *)tool)->rows[i];
+	struct bench_series latency = bench_counting(&r->lines, &r->latency);
+	struct bench_series beside = bench_counting(&r->lines, &r->beside);
+	struct bench_series ratio = bench_counting(&r->lines, &r->ratio);
+	struct bench_series rate = bench_counting(&r->lines, &r->rate);
 
 	table_text(t, kinds[r->kind]);
 	table_count(t, r->size);
-	table_real(t, bench_median(&r->latency));
-	table_real(t, bench_least(&r->latency));
-	table_real(t, bench_median(&r->beside));
-	table_real(t, bench_median(&r->ratio));
-	table_real(t, bench_median(&r->line));
-	table_real(t, bench_median(&r->rate));
+	table_real(t, bench_median(&latency));
+	table_real(t, bench_least(&latency));
+	table_real(t, bench_median(&beside));
+	table_real(t, bench_median(&ratio));
+	bench_line_cells(t, &r->lines);
+	table_real(t, bench_median(&rate));
 }
 
 static unsigned make_rows(const struct options *o, struct row *rows)

@@ -25,11 +25,11 @@ static void show(struct table *t, const char *name, const char *value, const cha
 	if (t->format == TABLE_JSON)
 		table_text(t, "setting");
 	table_text(t, name);
-	table_text(t, *value ? value : "-");
+	table_text(t, value);
 	table_text(t, secure_getenv(name)		      ? "environment"
 		      : *value && !strcmp(name, "TAGWIRE_JOB") ? "launcher"
 							       : "default");
-	table_text(t, *limits ? limits : "-");
+	table_text(t, limits);
 	table_text(t, meaning);
 }
 

@@ -29,13 +29,13 @@ static uint64_t where_of(const struct tw_mcapi_node *n, uint32_t endpoint)
 	return node < TW_MAX_NODES ? n->peers[node].where : 0;
 }
 
-/* Of the connection to a node. Nobody is there yet: that is said otherwise. */
+/* Of the last connection to a node. */
 static uint8_t failure(const struct tw_mcapi_node *n, uint32_t endpoint)
 {
 	uint32_t node = tw_mcapi_node_of(endpoint);
 	const struct tw_member *m = &n->peers[node % TW_MAX_NODES];
 
-	return m->state == TW_MEMBER_HERE || m->why == TW_S_CLOSED ? TW_S_OK : m->why;
+	return m->state == TW_MEMBER_HERE ? TW_S_OK : m->why;
 }
 
 static struct why_wait *add(struct walk *w, uint64_t id)

@@ -109,7 +109,7 @@ static bool say_miss(const struct why_graph *g, int proc, char *why, char *act)
 	if (!a->miss)
 		return false;
 	ep = &g->actors[a->miss_at].now->eps[a->miss_ep];
-	why_where_text(g->now, a->miss->from, name);
+	why_where_text(g->now, ep, a->miss->from, name);
 	why_tag(ep, a->miss->match, tag);
 	say(why, "A message %.80s (%" PRIu64 " bytes) from %.120s waits unmatched", tag,
 	    a->miss->len, name);
@@ -259,10 +259,14 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 {
 	char name[WHY_TEXT], phrase[WHY_TEXT];
 	const struct why_actor *a = &g->actors[e->at];
-	const char *advice;
+	const char *cause, *advice;
+	char other[WHY_TEXT] = "";
 
 	why_name(g->now, e->last, name);
 	why_phrase(g, e->last, phrase);
+	if (a->ended)
+		why_where_text(g->now, &a->now->eps[a->wait->ep], a->ended, other);
+	capital(other);
 	say(sentences[0], "%.150s %.300s", name, phrase);
 	if (n > 1)
 		say(sentences[0], "; %u more wait behind it", n - 1);
@@ -270,20 +274,18 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	if (a->mood != WHY_BLOCKED) {
 		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
 			say_silent(g, e->at, sentences[1], sentences[2]);
-	} else if (a->trouble) {
-		why_where_text(g->now, a->trouble->where, name);
-		capital(name);
-		say(sentences[1], "%.150s is not reached: %.180s.", name, a->trouble->cause);
-		say(sentences[2], "%s.", a->trouble->advice);
-	} else if (a->fails != TW_S_OK) {
-		say(sentences[1], "This connection fails: %s.",
-		    tw_failure_cause(a->fails, &advice));
+	} else if (a->trouble || a->fails != TW_S_OK) {
+		cause = tw_failure_cause(a->fails, &advice);
+		if (a->trouble) {
+			cause = a->trouble->cause;
+			advice = a->trouble->advice;
+		}
+		say(sentences[1], "%.150s is not reached: %.180s.", other, cause);
 		if (advice)
 			say(sentences[2], "%s.", advice);
 	} else if (a->ended) {
-		why_where_text(g->now, a->ended, name);
-		capital(name);
-		say(sentences[1], "%.150s has ended, or is on another host.", name);
+		say(sentences[1], "%.150s has ended%s.", other,
+		    why_is_local(g->now, a->ended) ? "" : ", or is on another host");
 		say(sentences[2], "Find out why it ended; the message will not come.");
 	} else if (a->wait->kind >= WHY_MUTEX) {
 		say(sentences[1], "No process of this host is known to hold it.");
@@ -299,12 +301,12 @@ static void say_nothing(const struct why_graph *g, char *text, char *act)
 
 	for (unsigned i = 0; i < g->now->n; i++)
 		moods[g->actors[i].mood]++;
-	say(text, "Nothing waits without end: of %u processes %u go on", g->now->n,
-	    moods[WHY_GOES_ON]);
+	say(text, "Nothing waits without end: of %u process%s %u go on", g->now->n,
+	    g->now->n == 1 ? "" : "es", moods[WHY_GOES_ON]);
 	if (moods[WHY_BLOCKED])
 		say(text, ", %u wait for those", moods[WHY_BLOCKED]);
 	if (moods[WHY_SILENT] + moods[WHY_IDLE])
-		say(text, ", %u are elsewhere", moods[WHY_SILENT] + moods[WHY_IDLE]);
+		say(text, ", %u do not wait in Tagwire", moods[WHY_SILENT] + moods[WHY_IDLE]);
 	if (moods[WHY_STOPPED])
 		say(text, ", %u are stopped", moods[WHY_STOPPED]);
 	if (moods[WHY_UNREAD])

@@ -188,7 +188,10 @@ void why_name(const struct why_facts *f, int proc, char *text);
 void why_phrase(const struct why_graph *g, int proc, char *text);
 void why_tag(const struct why_ep *ep, uint64_t match, char *text);
 const char *why_kind_text(enum why_kind kind);
-void why_where_text(const struct why_facts *f, uint64_t where, char *text);
+/* Whether it is an endpoint of the host of these processes. */
+bool why_is_local(const struct why_facts *f, uint64_t where);
+/* What is at the other end of an endpoint: a process of this host, or what it would be. */
+void why_where_text(const struct why_facts *f, const struct why_ep *ep, uint64_t where, char *text);
 
 /* verdict.c: at most three sentences. True if something waits without end. */
 bool why_verdict(const struct why_graph *g, char sentences[3][WHY_TEXT]);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How mx_why names processes, and says what one waits for. */
+#include <arpa/inet.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/types.h"
 #include "mcapi/wire.h"
+#include "naming/naming.h"
 #include "why.h"
 
 #define MCAPI_FIRST 1024	 /* TW_MCAPI_FIRST_ID */
@@ -43,15 +46,43 @@ void why_name(const struct why_facts *f, int proc, char *text)
 		snprintf(text, WHY_TEXT, "process %d (%s)", (int)p->pid, p->program);
 }
 
-void why_where_text(const struct why_facts *f, uint64_t where, char *text)
+bool why_is_local(const struct why_facts *f, uint64_t where)
 {
-	int proc = why_owner(f, where);
+	for (unsigned i = 0; i < f->n; i++)
+		for (unsigned k = 0; k < f->procs[i].neps; k++)
+			if (f->procs[i].eps[k].where >> 16 == where >> 16)
+				return true;
+	return false;
+}
 
-	if (proc >= 0)
-		why_name(f, proc, text);
+static void host_text(const struct why_facts *f, uint64_t where, char *text, size_t len)
+{
+	uint64_t nic_id = where >> 16;
+	struct in_addr in = {htobe32((uint32_t)nic_id)};
+
+	if (why_is_local(f, where))
+		snprintf(text, len, "this host");
+	else if (nic_id >> 32 == TW_NIC_IPV4)
+		snprintf(text, len, "host %s", inet_ntoa(in));
 	else
-		snprintf(text, WHY_TEXT, "endpoint %u of NIC %012" PRIx64,
-			 (unsigned)(where & 0xffff), where >> 16);
+		snprintf(text, len, "NIC %012" PRIx64, nic_id);
+}
+
+void why_where_text(const struct why_facts *f, const struct why_ep *ep, uint64_t where, char *text)
+{
+	unsigned id = where & 0xffff;
+	int proc = why_owner(f, where);
+	char host[64];
+
+	if (proc >= 0) {
+		why_name(f, proc, text);
+		return;
+	}
+	host_text(f, where, host, sizeof host);
+	if (is(ep, "mcapi"))
+		snprintf(text, WHY_TEXT, "node %u of %s", id - MCAPI_FIRST, host);
+	else
+		snprintf(text, WHY_TEXT, "endpoint %u of %s", id, host);
 }
 
 void why_tag(const struct why_ep *ep, uint64_t match, char *text)
@@ -186,7 +217,7 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 	if (a->next >= 0)
 		why_name(g->now, a->next, other);
 	else if (a->ended)
-		why_where_text(g->now, a->ended, other);
+		why_where_text(g->now, &a->now->eps[a->wait->ep], a->ended, other);
 	else
 		snprintf(other, sizeof other, "anybody");
 	if (a->fails != TW_S_OK)

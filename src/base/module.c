@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -22,6 +23,11 @@ bool tw_module_installed(const char *name)
 {
 	char path[PATH_SIZE];
 
+	if (*tw_settings.modules && !tw_sys_readable(tw_settings.modules)) {
+		snprintf(path, sizeof(path), "TAGWIRE_MODULES=%s", tw_settings.modules);
+		tw_report(TW_LOG_ERROR, path, "it cannot be read",
+			  "it names the directory of tagwire_tcp.so and others");
+	}
 	path_of(name, path);
 	return tw_sys_readable(path);
 }

@@ -89,3 +89,14 @@ void tw_report_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	inside = false;
 }
+
+void tw_report_in_use(const char *what, uint32_t number, int holder)
+{
+	char who[32], cause[64] = "another process has this number";
+
+	snprintf(who, sizeof(who), "%s %u", what, number);
+	if (holder)
+		snprintf(cause, sizeof(cause), "process %d has this number", holder);
+	tw_report(TW_LOG_ERROR, who, cause,
+		  "use another one, or keep jobs apart by another TAGWIRE_JOB");
+}

@@ -28,4 +28,7 @@ void tw_report(enum tw_log_level level, const char *who, const char *cause, cons
 /* In a forked child. */
 void tw_report_forked(void);
 
+/* That a node or platform of this number is there already; holder: its process, 0: unknown. */
+void tw_report_in_use(const char *what, uint32_t number, int holder);
+
 #endif /* TW_REPORT_H */

@@ -12,8 +12,9 @@
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
-#define LATER_RETRY_US 50000
-#define MOST_RETRY_US 1000000
+#define FIRST_RETRY_US 2000  /* doubled at each failure, */
+#define CLOSED_RETRY_US 50000 /* up to this: an endpoint may be opened at any moment, */
+#define MOST_RETRY_US 1000000 /* or this: what else is wrong takes somebody to mend it */
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -42,15 +43,15 @@ static void again_after(struct tw_peer *p, uint32_t us)
 	tw_timer(&p->ep->host, p->retry);
 }
 
-/* An endpoint may be opened any moment; what else is wrong takes somebody to mend it. */
 static uint32_t later_us(struct tw_peer *p, enum tw_err why)
 {
-	if (why == TW_ECLOSED) {
-		p->failed = 0;
-		return LATER_RETRY_US;
-	}
-	p->failed += LATER_RETRY_US << p->failed < MOST_RETRY_US;
-	return tw_min(LATER_RETRY_US << p->failed, MOST_RETRY_US);
+	uint32_t most = why == TW_ECLOSED ? CLOSED_RETRY_US : MOST_RETRY_US;
+	uint32_t us = FIRST_RETRY_US << p->failed;
+
+	if (us >= most)
+		return most;
+	p->failed++;
+	return us;
 }
 
 static void attempt_failed(struct tw_peer *p, enum tw_err why)

@@ -297,7 +297,7 @@ struct tw_peer {
 	uint32_t numsgs;	 /* unexpected messages that refer to it */
 	uint32_t asked;		 /* CANCELs without a reply */
 	bool silent;		 /* one of them is overdue */
-	uint8_t failed;		 /* connects in a row for another reason than that it is not open */
+	uint8_t failed;		 /* connects in a row, until they are a limit apart */
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
 	struct tw_list open;	 /* on ep->open while its txq is open */

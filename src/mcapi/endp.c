@@ -179,8 +179,8 @@ void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mca
 {
 	if (tw_mcapi_endp_find(n, ctrl->a))
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
-	else
-		tw_mcapi_pending_add(n, from, ctrl);
+	else if (!tw_mcapi_pending_add(n, from, ctrl))
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENO_MEM, 0);
 }
 
 void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node)
@@ -198,7 +198,7 @@ static void endp_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request 
 {
 	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
 
-	if (!ctrl) {
+	if (!ctrl || ctrl->status != MCAPI_SUCCESS) {
 		m->retry = tw_clock() + tw_clock_us(TW_MCAPI_SEARCH_US);
 		tw_list_add_tail(&n->gets, &m->link);
 		/* Calls that wait without a limit must now wake for the next request. */
@@ -209,6 +209,16 @@ static void endp_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request 
 	tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
 }
 
+/* The node may begin later. */
+static void endp_search(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
+{
+	uint32_t node = tw_mcapi_node_of(m->endpoint);
+
+	tw_member_search_for(&n->peers[node], tw_settings.connect_timeout);
+	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
+			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
+}
+
 void tw_mcapi_gets_search(struct tw_mcapi_node *n)
 {
 	uint64_t now = tw_clock();
@@ -217,9 +227,7 @@ void tw_mcapi_gets_search(struct tw_mcapi_node *n)
 		if (m->retry > now)
 			continue;
 		tw_list_del(&m->link);
-		tw_mcapi_ctrl_request(n, &m->ctrl_req, tw_mcapi_node_of(m->endpoint),
-				      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET,
-							      .a = m->endpoint});
+		endp_search(n, m);
 	}
 }
 
@@ -239,8 +247,7 @@ static void start_get(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_no
 	m->endpoint = node << 16 | (port & 0xffff);
 	m->found = endpoint;
 	m->ctrl_req.on_reply = endp_on_reply;
-	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
-			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
+	endp_search(n, m);
 	tw_group_attend(n->ep);
 }
 

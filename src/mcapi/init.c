@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "base/report.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "group/job.h"
@@ -91,7 +92,7 @@ static void mcapi_init_dispose(struct tw_mcapi_node *n)
 	n->dest = NULL;
 }
 
-static enum tw_err open_node(struct tw_mcapi_node *n)
+static enum tw_err open_node(struct tw_mcapi_node *n, int *holder)
 {
 	struct tw_open how = {.number = n->number,
 			      .filter = TW_MCAPI_FILTER,
@@ -99,7 +100,8 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 			      .fetch_max = UINT64_MAX,
 			      .iface = &tw_mcapi_interface,
 			      .owner = n,
-			      .ep = &n->ep};
+			      .ep = &n->ep,
+			      .holder = holder};
 	uint64_t handle;
 	enum tw_err err;
 
@@ -153,6 +155,7 @@ static mcapi_status_t init_start(uint32_t number)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct tw_mcapi_node *n;
 	enum tw_err err;
+	int holder = 0;
 
 	if (atomic_load(&nodes[number]))
 		return MCAPI_INITIALIZED;
@@ -168,11 +171,13 @@ static mcapi_status_t init_start(uint32_t number)
 		goto out_begun;
 	pthread_once(&once, register_process);
 	mcapi_init_prepare(n);
-	err = open_node(n);
+	err = open_node(n, &holder);
 	if (err == TW_OK) {
 		init_come_up(n);
 		return MCAPI_SUCCESS;
 	}
+	if (err == TW_EBUSY)
+		tw_report_in_use("node", number, holder);
 	mcapi_init_dispose(n);
 out_begun:
 	tw_end();

@@ -24,7 +24,6 @@
 #include "naming/hosts.h"
 #include "naming/naming.h"
 
-#define PREFIX_IPV4 0x0274ull
 #define PREFIX_PRIVATE 0x06ull
 #define PREFIX_IPV6 0x0aull
 #define HASH_BITS 40
@@ -143,7 +142,7 @@ uint64_t tw_nic_of(const struct sockaddr_storage *sa)
 	const void *address = sa;
 
 	if (sa->ss_family == AF_INET)
-		return PREFIX_IPV4 << 32 |
+		return TW_NIC_IPV4 << 32 |
 		       be32toh(((const struct sockaddr_in *)address)->sin_addr.s_addr);
 	return hashed_nic(PREFIX_IPV6,
 			  tw_hash(TW_HASH_START, &((const struct sockaddr_in6 *)address)->sin6_addr,

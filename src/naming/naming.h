@@ -10,6 +10,7 @@
 #include "providers/provider.h"
 
 #define TW_MAX_NODES 256
+#define TW_NIC_IPV4 0x0274ull /* the upper half of a NIC id whose lower half is an address */
 
 struct sockaddr_storage;
 

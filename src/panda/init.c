@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/report.h"
 #include "base/thread.h"
 #include "panda/panda_internal.h"
 
@@ -126,7 +127,7 @@ static void panda_init_prepare(void)
  * Opens with the id of this platform. If another job uses it, any other will do, provided
  * that a launcher distributes it or there are no other platforms.
  */
-static enum tw_err init_open_endpoint(uint64_t *handle)
+static enum tw_err init_open_endpoint(uint64_t *handle, int *holder)
 {
 	struct tw_open how = {.number = tw_panda.job.rank,
 			      .filter = tw_panda.job.key,
@@ -134,7 +135,8 @@ static enum tw_err init_open_endpoint(uint64_t *handle)
 			      .fetch_max = tw_settings.unexp_max,
 			      .iface = &tw_panda_interface,
 			      .owner = &tw_panda.group,
-			      .ep = &tw_panda.group.ep};
+			      .ep = &tw_panda.group.ep,
+			      .holder = holder};
 	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);
 
@@ -181,7 +183,7 @@ static void panda_init_dispose(void)
 	tw_panda.peers = NULL;
 }
 
-static enum tw_err panda_init_begin(void)
+static enum tw_err panda_init_begin(int *holder)
 {
 	uint64_t handle = 0;
 	enum tw_err err;
@@ -190,7 +192,7 @@ static enum tw_err panda_init_begin(void)
 	if (!tw_panda.peers)
 		return TW_ENOMEM;
 	panda_init_prepare();
-	err = init_open_endpoint(&handle);
+	err = init_open_endpoint(&handle, holder);
 	if (err != TW_OK)
 		goto no_endpoint;
 	err = init_meet(handle);
@@ -212,6 +214,7 @@ no_endpoint:
 void pan_mp_init(int *argc, char **argv)
 {
 	enum tw_err err = TW_OK;
+	int holder = 0;
 
 	(void)argc;
 	(void)argv;
@@ -221,12 +224,9 @@ void pan_mp_init(int *argc, char **argv)
 	else if (atomic_load(&tw_panda.handle))
 		tw_log(TW_LOG_ERROR, "pan_mp_init: called twice");
 	else
-		err = panda_init_begin();
+		err = panda_init_begin(&holder);
 	if (err == TW_EBUSY)
-		tw_log(TW_LOG_ERROR,
-		       "pan_mp_init: there is a platform %u already (TAGWIRE_JOB "
-		       "keeps jobs apart)",
-		       tw_panda.job.rank);
+		tw_report_in_use("platform", tw_panda.job.rank, holder);
 	else if (err != TW_OK)
 		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint: %s",
 		       err == TW_ENOMEM ? "memory or another resource is short"

@@ -168,6 +168,19 @@ static void not_opened(int me, int n)
 	receive(get(1, 6));
 }
 
+/* Node 0 waits for one that nobody starts, node 1 for node 0. */
+static void not_started(int me, int n)
+{
+	mcapi_endpoint_t e;
+
+	begin(me);
+	e = create(5);
+	get(n - 1 - me, 5);
+	if (me == 0)
+		get(8, 5);
+	receive(e);
+}
+
 /* Node 0 has no descriptor left for the connection. */
 static void no_descriptor(int me, int n)
 {
@@ -240,12 +253,19 @@ static const struct whyt_case cases[] = {
 	  ".",
 	  "None of them can go on before another one does.",
 	  "One of them must do what the other waits for before it waits itself."}},
+	{"not_started",
+	 2,
+	 not_started,
+	 NULL,
+	 {"N" NODE0 " waits for a connection to node 9 of this host; 1 more wait behind it.",
+	  "Node 9 of this host is not reached: it is not open.",
+	  "Start its program first, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
 	{"no_descriptor",
 	 2,
 	 no_descriptor,
 	 NULL,
 	 {"Node * waits for a connection to node *.",
-	  "This connection fails: a key, a descriptor or memory is missing, here or there.",
+	  "Node * is not reached: a key, a descriptor or memory is missing, here or there.",
 	  "A message of that side says which; see ulimit -n and tagwire-key(7)."}},
 	{"stopped",
 	 2,

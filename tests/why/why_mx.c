@@ -216,8 +216,8 @@ static const struct whyt_case cases[] = {
 	 both_receive,
 	 murder,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from "
-	  "endpoint 2 of NIC *.",
-	  "Endpoint 2 of NIC * has ended, or is on another host.",
+	  "endpoint 2 of this host.",
+	  "Endpoint 2 of this host has ended.",
 	  "Find out why it ended; the message will not come."}},
 	{"alone",
 	 1,

@@ -195,8 +195,13 @@ bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsig
 		return false;
 	}
 	if (!tw_net_adapter_open(a)) {
-		snprintf(text, len, "%s", a->short_of ? "descriptors or memory are short"
-						       : "this board has no device that it uses");
+		if (a->short_of)
+			snprintf(text, len, "descriptors or memory are short");
+		else if (strcmp(name, "ofi") == 0 && *tw_settings.ofi)
+			snprintf(text, len, "libfabric does not offer TAGWIRE_OFI=%s on this board",
+				 tw_settings.ofi);
+		else
+			snprintf(text, len, "this board has no device that it uses");
 		return false;
 	}
 	snprintf(text, len, "other hosts; packets of %u bytes, long messages %s",

@@ -5,6 +5,7 @@
  * node.
  */
 #include "base/fds.h"
+#include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
 #include "mrapi/remote/remote.h"
@@ -237,12 +238,14 @@ struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t numb
 	return NULL;
 }
 
-/* Enters the caller as a node. Under the admin lock. */
-static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number)
+/* Enters the caller as a node. Under the admin lock. *holder: another process that is that node. */
+static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number, int *holder)
 {
-	struct tw_mrapi_node *n;
+	struct tw_mrapi_node *n = tw_mrapi_node_find(domain, number);
 
-	if (tw_mrapi_node_find(domain, number))
+	if (n && !n->host && n->proc != tw_mrapi.proc)
+		*holder = (int)n->pid;
+	if (n)
 		return MRAPI_ERR_NODE_INITIALIZED;
 	n = tw_mrapi_node_new(domain, number, tw_mrapi.proc);
 	if (!n)
@@ -259,6 +262,7 @@ static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number)
 static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
+	int holder = 0;
 
 	if (tw_mrapi.nodes > 0 && still_self())
 		return MRAPI_ERR_NODE_INITIALIZED;
@@ -271,10 +275,15 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	if (status != MRAPI_SUCCESS)
 		return status;
 	tw_mrapi_admin_lock();
-	status = init_enter(domain, number);
+	status = init_enter(domain, number, &holder);
 	tw_mrapi_admin_unlock();
-	if (status == MRAPI_SUCCESS)
+	if (holder)
+		tw_report_in_use("node", number, holder);
+	if (status == MRAPI_SUCCESS) {
 		status = tw_mrapi_remote_join(tw_mrapi_self.as.me);
+		if (status == MRAPI_ERR_NODE_INITIALIZED)
+			tw_report_in_use("node", number, 0);
+	}
 	if (status != MRAPI_SUCCESS) {
 		forget_self();
 		if (tw_mrapi.nodes == 0) {
