@@ -107,28 +107,29 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 		      void *context)
 {
 	struct tw_fi_domain *d;
+	struct fi_info *checked;
+	int rc = -FI_EINVAL;
 
 	if (!info || !info->domain_attr)
 		return -FI_EINVAL;
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -FI_ENOMEM;
-	if (tw_begin() != TW_OK) {
-		free(d);
-		return -FI_EINVAL;
-	}
+	if (tw_begin() != TW_OK)
+		goto free;
 	/* Processes that MPI spawns have another namespace, and ids differ in all of them. */
 	if (!getenv("TAGWIRE_JOB"))
 		*tw_settings.job = '\0';
-	if (!find_board(info->domain_attr->name, &d->board)) {
-		tw_end();
-		free(d);
-		return -FI_ENODEV;
-	}
+	d->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
+	rc = -FI_ENODEV;
+	if (find_board(info->domain_attr->name, &d->board))
+		rc = tw_fi_info_check(d->fabric, d->board, info, &checked);
+	if (rc)
+		goto end;
+	fi_freeinfo(checked);
 	d->fid.fid = (struct fid){FI_CLASS_DOMAIN, context, &domain_fid_ops};
 	d->fid.ops = &domain_ops;
 	d->fid.mr = &tw_fi_mr_ops;
-	d->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
 	d->addr_format = info->addr_format ? info->addr_format : TW_FI_ADDR;
 	d->caps = info->caps;
 	d->single = info->domain_attr->threading == FI_THREAD_DOMAIN;
@@ -140,4 +141,9 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	atomic_fetch_add(&d->fabric->refs, 1);
 	*domain = &d->fid;
 	return 0;
+end:
+	tw_end();
+free:
+	free(d);
+	return rc;
 }

@@ -219,15 +219,20 @@ static int op_flags(struct tw_fi_ep *e, bool set, uint64_t *arg)
 {
 	bool tx = *arg & FI_TRANSMIT, rx = *arg & FI_RECV;
 	uint64_t flags = *arg & ~(FI_TRANSMIT | FI_RECV);
+	struct tw_ep *ep;
 
-	if (tx == rx)
+	if (tx == rx || (set && flags & ~(tx ? TW_FI_TX_FLAGS : TW_FI_RX_FLAGS)))
 		return -FI_EINVAL;
 	if (!set) {
 		*arg = tx ? e->tx_flags : e->rx_flags;
 		return 0;
 	}
+	ep = tw_fi_enter(e);
+	if (!ep)
+		return -FI_EOPBADSTATE;
 	*(tx ? &e->tx_flags : &e->rx_flags) = flags;
 	set_bits(e);
+	tw_fi_leave(ep);
 	return 0;
 }
 
@@ -424,14 +429,10 @@ static void take_info(struct tw_fi_ep *e, const struct fi_info *info)
 	e->caps = info->caps;
 	e->directed = info->caps & TW_FI_DIRECTED;
 	e->counts = info->caps & FI_SOURCE_ERR;
-	e->ordered = !info->tx_attr || (info->tx_attr->msg_order & FI_ORDER_SAW);
-	e->tx_size = e->rx_size = TW_FI_DEPTH;
-	if (info->tx_attr && info->tx_attr->size)
-		e->tx_size = (uint32_t)tw_min(info->tx_attr->size, (size_t)TW_FI_DEPTH_MAX);
-	if (info->rx_attr && info->rx_attr->size)
-		e->rx_size = (uint32_t)tw_min(info->rx_attr->size, (size_t)TW_FI_DEPTH_MAX);
-	e->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
-	e->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	e->tx_size = (uint32_t)info->tx_attr->size;
+	e->rx_size = (uint32_t)info->rx_attr->size;
+	e->tx_flags = info->tx_attr->op_flags;
+	e->rx_flags = info->rx_attr->op_flags;
 	e->multi_min = TW_FI_MULTI_MIN;
 }
 
@@ -439,22 +440,28 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 		  void *context)
 {
 	struct tw_fi_domain *d = tw_fi_of(struct tw_fi_domain, domain);
+	struct fi_info *checked;
 	struct tw_fi_ep *e;
 	uint32_t id;
 	int rc;
 
-	if (!info || !info->ep_attr ||
-	    (info->ep_attr->type != FI_EP_RDM && info->ep_attr->type != FI_EP_UNSPEC) ||
-	    info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1)
+	if (!info || !info->ep_attr)
 		return -FI_EINVAL;
 	rc = wanted_id(d, info, &id);
 	if (rc)
 		return rc;
+	rc = tw_fi_info_check(d->fabric, d->board, info, &checked);
+	if (rc)
+		return rc;
 	e = calloc(1, sizeof(*e));
+	if (e)
+		take_info(e, checked);
+	fi_freeinfo(checked);
 	if (!e)
 		return -FI_ENOMEM;
 	e->domain = d;
-	take_info(e, info);
+	/* The program may give up what every info offers. */
+	e->ordered = !info->tx_attr || (info->tx_attr->msg_order & FI_ORDER_SAW);
 	tw_list_init(&e->multis);
 	tw_list_init(&e->full_multis);
 	tw_list_init(&e->held);

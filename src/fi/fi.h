@@ -304,6 +304,12 @@ static inline void tw_fi_leave(struct tw_ep *ep)
 /* info.c */
 int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		  const struct fi_info *hints, struct fi_info **info);
+/*
+ * What the program opens may differ from what tw_fi_getinfo() has returned: a new info with all of
+ * it, or -FI_EINVAL if that would not have been returned for these hints.
+ */
+int tw_fi_info_check(const struct tw_fi_fabric *f, uint32_t board, const struct fi_info *info,
+		     struct fi_info **checked);
 
 /* domain.c */
 int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
@@ -406,6 +412,12 @@ void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *event);
 /* 0, -FI_ENOENT, or -FI_ENOMEM. */
 int tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
 void tw_fi_multi_free(struct tw_fi_ep *e);
+
+/* The flags of all calls of an endpoint without flags. */
+#define TW_FI_TX_FLAGS                                                                             \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
+#define TW_FI_RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
 
 /* send.c */
 /*

@@ -19,10 +19,6 @@
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* Those that cost something are there only for who asks. */
 #define ON_DEMAND (TW_FI_DIRECTED | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT)
-#define TX_FLAGS                                                                                   \
-	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
-	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
-#define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
 #define MODES (FI_CONTEXT | FI_CONTEXT2) /* the only ones of use here: for a claim */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW)
 #define MAX_MSG UINT32_MAX
@@ -143,7 +139,7 @@ static bool check_tx(const struct fi_tx_attr *h, struct fi_tx_attr *a, uint64_t 
 
 	a->op_flags = h->op_flags;
 	return choose_caps("tx_attr->caps", asked, TX_CAPS & caps, &a->caps) &&
-	       has("tx_attr->op_flags", h->op_flags, TX_FLAGS, FI_TYPE_OP_FLAGS) &&
+	       has("tx_attr->op_flags", h->op_flags, TW_FI_TX_FLAGS, FI_TYPE_OP_FLAGS) &&
 	       has("tx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
 	       has("tx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
 	       info_fits("tx_attr->inject_size", h->inject_size, a->inject_size) &&
@@ -158,7 +154,7 @@ static bool check_rx(const struct fi_rx_attr *h, struct fi_rx_attr *a, uint64_t 
 
 	a->op_flags = h->op_flags;
 	return choose_caps("rx_attr->caps", asked, RX_CAPS & caps, &a->caps) &&
-	       has("rx_attr->op_flags", h->op_flags, RX_FLAGS, FI_TYPE_OP_FLAGS) &&
+	       has("rx_attr->op_flags", h->op_flags, TW_FI_RX_FLAGS, FI_TYPE_OP_FLAGS) &&
 	       has("rx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
 	       has("rx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
 	       info_fits("rx_attr->total_buffered_recv", h->total_buffered_recv,
@@ -388,4 +384,12 @@ int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	}
 	tw_end();
 	return *info ? 0 : rc;
+}
+
+int tw_fi_info_check(const struct tw_fi_fabric *f, uint32_t board, const struct fi_info *info,
+		     struct fi_info **checked)
+{
+	int rc = info_make(f->fid.api_version, board, NULL, NULL, 0, info, checked);
+
+	return rc == -FI_ENODATA ? -FI_EINVAL : rc;
 }

@@ -36,6 +36,59 @@ Test(fi_refusals, objects)
 	fit_close(&t);
 }
 
+/* What fi_getinfo() would not have returned, in an info that was changed since. */
+Test(fi_refusals, changed_info)
+{
+	struct fi_info *info;
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	info = fi_dupinfo(t.info);
+	cr_assert(info);
+	info->ep_attr->type = FI_EP_MSG;
+	fit_eq(fi_endpoint(t.domain, info, &ep, NULL), -FI_EINVAL);
+	info->ep_attr->type = FI_EP_RDM;
+	info->tx_attr->size = 1u << 30;
+	fit_eq(fi_endpoint(t.domain, info, &ep, NULL), -FI_EINVAL);
+	info->tx_attr->size = t.info->tx_attr->size;
+	info->tx_attr->op_flags = FI_PEEK;
+	fit_eq(fi_endpoint(t.domain, info, &ep, NULL), -FI_EINVAL);
+	info->tx_attr->op_flags = 0;
+	info->caps |= FI_HMEM;
+	fit_eq(fi_endpoint(t.domain, info, &ep, NULL), -FI_EINVAL);
+	info->caps &= ~FI_HMEM;
+	info->domain_attr->mr_key_size = 64;
+	fit_eq(fi_domain(t.fabric, info, &domain, NULL), -FI_EINVAL);
+	info->domain_attr->mr_key_size = t.info->domain_attr->mr_key_size;
+	fit_ok(fi_domain(t.fabric, info, &domain, NULL));
+	fit_ok(fi_endpoint(domain, info, &ep, NULL));
+	fit_ok(fi_close(&ep->fid));
+	fit_ok(fi_close(&domain->fid));
+	fi_freeinfo(info);
+	fit_close(&t);
+}
+
+Test(fi_refusals, flags_of_calls)
+{
+	uint64_t flags = FI_TRANSMIT | FI_PEEK;
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_eq(fi_control(&t.ep[0]->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL);
+	flags = FI_RECV | FI_INJECT;
+	fit_eq(fi_control(&t.ep[0]->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL);
+	flags = FI_RECV | FI_TRANSMIT | FI_COMPLETION;
+	fit_eq(fi_control(&t.ep[0]->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL);
+	flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+	fit_ok(fi_control(&t.ep[0]->fid, FI_SETOPSFLAG, &flags));
+	flags = FI_TRANSMIT;
+	fit_ok(fi_control(&t.ep[0]->fid, FI_GETOPSFLAG, &flags));
+	fit_eq(flags & FI_DELIVERY_COMPLETE, FI_DELIVERY_COMPLETE);
+	fit_close(&t);
+}
+
 Test(fi_refusals, wait_objects)
 {
 	static const enum fi_wait_obj refused[] = {FI_WAIT_MUTEX_COND, FI_WAIT_POLLFD, 77};
