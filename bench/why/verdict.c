@@ -290,7 +290,7 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	} else if (a->wait->kind >= WHY_MUTEX) {
 		say(sentences[1], "No process of this host is known to hold it.");
 	} else {
-		say(sentences[1], "No process is there that could do so.");
+		say(sentences[1], "No other process is there.");
 		say(sentences[2], "Start it, or end this one.");
 	}
 }

@@ -13,13 +13,15 @@ static const struct {
 	[TW_S_TIMEOUT] = {"it has not answered in time",
 			  "its program must run and call the library, and its host be up"},
 	[TW_S_UNKNOWN] = {"no provider reaches its host",
-			  "its host must be up; see TAGWIRE_PROVIDERS and TAGWIRE_BOARDS in "
+			  "its host and the interface to it must be up; see TAGWIRE_PROVIDERS and "
+			  "TAGWIRE_BOARDS in "
 			  "tagwire-settings(7)"},
 	[TW_S_REJECTED] = {"its side and this one do not authenticate each other",
 			   "a message of one of them says why, see tagwire-key(7)"},
 	[TW_S_ABORTED] = {"it has another version of Tagwire", "install the same on both hosts"},
-	[TW_S_NO_RESOURCES] = {"a key, a descriptor or memory is missing, here or there",
-			       "a message of that side says which; see ulimit -n and tagwire-key(7)"},
+	[TW_S_NO_RESOURCES] =
+		{"a key, a descriptor or memory is missing, here or there",
+		 "a message of that side says which; see ulimit -n and tagwire-key(7)"},
 };
 
 const char *tw_failure_cause(enum tw_status why, const char **advice)

@@ -305,8 +305,8 @@ static inline void tw_fi_leave(struct tw_ep *ep)
 int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		  const struct fi_info *hints, struct fi_info **info);
 /*
- * What the program opens may differ from what tw_fi_getinfo() has returned: a new info with all of
- * it, or -FI_EINVAL if that would not have been returned for these hints.
+ * An info from a program that opens something: it may have changed since tw_fi_getinfo(). Makes
+ * one with it as the hints; -FI_EINVAL: tw_fi_getinfo() would refuse these hints.
  */
 int tw_fi_info_check(const struct tw_fi_fabric *f, uint32_t board, const struct fi_info *info,
 		     struct fi_info **checked);

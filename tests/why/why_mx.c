@@ -225,7 +225,7 @@ static const struct whyt_case cases[] = {
 	 NULL,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
 	  "anybody.",
-	  "No process is there that could do so.", "Start it, or end this one."}},
+	  "No other process is there.", "Start it, or end this one."}},
 	{"many",
 	 64,
 	 many,

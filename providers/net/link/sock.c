@@ -231,6 +231,7 @@ static enum tw_err strange(const struct tw_net_link *l)
 static void unanswered(const struct tw_net_link *l)
 {
 	unsigned kept = tw_net_ports_kept(l);
+	uint32_t id = l->other.endpoint_id;
 	char advice[160];
 
 	if (l->state != TW_NET_NEW)
@@ -239,12 +240,14 @@ static void unanswered(const struct tw_net_link *l)
 		snprintf(advice, sizeof(advice),
 			 "its host answers at TCP port %u: its program must run, call the library, "
 			 "and have a descriptor left",
-			 tw_net_port(l->other.endpoint_id, kept < TW_NET_PORTS ? kept : l->port));
+			 tw_net_port(id, kept < TW_NET_PORTS ? kept : l->port));
 	else
 		snprintf(advice, sizeof(advice),
 			 "its host must be up, be reached from this board (TAGWIRE_BOARDS), and "
 			 "let TCP ports %u to %u pass (TAGWIRE_PORT)",
-			 tw_settings.port, tw_settings.port + TW_NET_PORTS * TW_NET_PORT_STEP - 1);
+			 tw_settings.port,
+			 tw_settings.port + (TW_NET_PORTS - 1) * TW_NET_PORT_STEP +
+				 tw_max(id, TW_NET_PORT_STEP - 1u));
 	l->ep->host->up->trouble(l->link.peer, TW_ETIMEDOUT, "it has not answered", advice);
 }
 
