@@ -7,9 +7,10 @@
  * mcapi(7) is the overview.
  *
  * A node is the thread that called mcapi_initialize(). A thread that did not
- * acts for the first node of its process. All functions may be called from any
- * thread. Every function tells how it went in *mcapi_status; where that is
- * MCAPI_NULL the call does nothing (MCAPI_EPARAM could not be told).
+ * acts for the first node of its process. Any thread may call any function.
+ * Every function but mcapi_strerror() stores its result in *mcapi_status. If
+ * mcapi_status is MCAPI_NULL, the call does nothing, as it could not report
+ * MCAPI_EPARAM.
  */
 #ifndef MCAPI_H
 #define MCAPI_H
@@ -39,7 +40,7 @@ typedef int mcapi_port_t;
 typedef unsigned int mcapi_version_t;
 typedef int mcapi_status_t;
 typedef unsigned int mcapi_priority_t;
-/* Milliseconds; 0 looks once, MCAPI_INFINITE never gives up. */
+/* Milliseconds; 0 tests once, MCAPI_INFINITE never expires. */
 typedef int mcapi_timeout_t;
 
 /* The same number in every process: it may be sent in a message. */
@@ -51,7 +52,7 @@ typedef uint32_t mcapi_pktchan_send_hndl_t;
 typedef uint32_t mcapi_sclchan_recv_hndl_t;
 typedef uint32_t mcapi_sclchan_send_hndl_t;
 
-/* Limits. Requests are bounded by memory alone. */
+/* Limits. */
 #define MCAPI_MAX_NODES 256		 /* node numbers are below this */
 #define MCAPI_MAX_ENDPOINTS 4096	 /* of a node */
 #define MCAPI_MAX_MESSAGE_SIZE 0x4000000 /* bytes, 64 MiB */
@@ -108,7 +109,7 @@ enum mcapi_status_codes {
 	MCAPI_ETRUNCATED = 27,	    /* the message was longer than the buffer */
 	MCAPI_ENOT_VALID_BUF = 28,  /* not a packet buffer */
 	MCAPI_ESCL_SIZE = 29,	    /* the scalar that comes next has another size */
-	MCAPI_EREQ_TIMEOUT = 30,    /* the time is over */
+	MCAPI_EREQ_TIMEOUT = 30,    /* the timeout has expired */
 	MCAPI_EENDP_LIMIT = 31,	    /* no more endpoints allowed */
 	MCAPI_INITIALIZED = 32,	    /* the thread is a node, or the number is taken */
 	MCAPI_EREAD_ONLY = 33,	    /* the attribute cannot be changed */
@@ -202,17 +203,17 @@ void mcapi_initialize(MCAPI_IN mcapi_node_t node_id, MCAPI_OUT mcapi_version_t *
 void mcapi_finalize(MCAPI_OUT mcapi_status_t *mcapi_status);
 
 /*
- * Ours: a descriptor for poll() and epoll, of the caller's node, which closes it.
- * mcapi_arm_fd() makes progress, and returns MCAPI_TRUE if nothing has ended or arrived since
- * its last call: the descriptor becomes readable when that changes. MCAPI_FALSE: test the
- * requests and arm again before sleeping. Scalars do not make it readable.
+ * An extension of Tagwire: a descriptor of the caller's node for poll() and epoll, which is
+ * closed with the node. mcapi_arm_fd() makes progress, and returns MCAPI_TRUE if nothing has
+ * completed or arrived since its last call: the descriptor becomes readable when that changes.
+ * MCAPI_FALSE: test the requests and arm again before sleeping. Scalars do not make it readable.
  */
 int mcapi_get_fd(MCAPI_OUT mcapi_status_t *mcapi_status);
 mcapi_boolean_t mcapi_arm_fd(MCAPI_OUT mcapi_status_t *mcapi_status);
 
 mcapi_uint_t mcapi_get_node_id(MCAPI_OUT mcapi_status_t *mcapi_status);
 
-/* A sentence that explains a status; never MCAPI_NULL. */
+/* Describes a status; never MCAPI_NULL. */
 const char *mcapi_strerror(MCAPI_IN mcapi_status_t status);
 
 /* Endpoints (4.2) ------------------------------------------------------------- */
@@ -299,7 +300,7 @@ void mcapi_pktchan_recv(MCAPI_IN mcapi_pktchan_recv_hndl_t receive_handle, MCAPI
 mcapi_uint_t mcapi_pktchan_available(MCAPI_IN mcapi_pktchan_recv_hndl_t receive_handle,
 				     MCAPI_OUT mcapi_status_t *mcapi_status);
 
-/* Returns a buffer that a receive handed out, from any thread, in any order. */
+/* Frees a received packet, from any thread, in any order. */
 void mcapi_pktchan_free(MCAPI_IN void *buffer, MCAPI_OUT mcapi_status_t *mcapi_status);
 
 void mcapi_pktchan_recv_close_i(MCAPI_IN mcapi_pktchan_recv_hndl_t receive_handle,

@@ -7,9 +7,9 @@
  * has a page in section 3 of the manual; mrapi(7) is the overview.
  *
  * A node is the thread that called mrapi_initialize(); a thread that did not
- * acts for the first node of its process. All functions may be called from any
- * thread. They report through *status; a NULL status is allowed and reports
- * nothing. Times are milliseconds, sizes and offsets bytes.
+ * acts for the first node of its process. Any thread may call any function.
+ * The result is stored in *status, unless status is NULL. Timeouts are in
+ * milliseconds, sizes and offsets in bytes.
  */
 #ifndef MRAPI_H
 #define MRAPI_H
@@ -296,7 +296,7 @@ typedef mrapi_parameters_t mrapi_param_t;
 typedef struct {
 	mrapi_uint_t mrapi_version;	     /* MRAPI_VERSION */
 	mrapi_uint_t organization_id;	     /* MRAPI_ORGANIZATION_ID */
-	mrapi_uint_t implementation_version; /* as mrapi_version */
+	mrapi_uint_t implementation_version; /* Tagwire's, in the form of mrapi_version */
 	mrapi_uint_t number_of_domains;	     /* MRAPI_MAX_DOMAINS */
 	mrapi_uint_t number_of_nodes;	     /* MRAPI_MAX_NODES, at a time */
 } mrapi_info_t;
@@ -472,7 +472,7 @@ void mrapi_rwl_lock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_timeout_t
 mrapi_boolean_t mrapi_rwl_trylock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode,
 				  mrapi_status_t *status);
 void mrapi_rwl_unlock(mrapi_rwl_hndl_t rwl, mrapi_status_t *status);
-/* As mrapi_rwl_unlock(), but only if the caller's lock is of this mode. */
+/* mrapi_rwl_unlock(), but only if the caller holds the lock in this mode. */
 void mrapi_rwl_unlock_mode(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_status_t *status);
 
 /* 4.4.1 Shared memory */
@@ -590,7 +590,7 @@ void mrapi_atomic_xchg(void *sync, void *dest, const void *exchange, void *previ
 		       mrapi_status_t *status);
 void mrapi_atomic_cas_ptr(void *sync, uintptr_t *dest, uintptr_t exchange, uintptr_t compare,
 			  uintptr_t *previous, mrapi_status_t *status);
-/* compare is not looked at. */
+/* compare is ignored. */
 void mrapi_atomic_xchg_ptr(void *sync, uintptr_t *dest, uintptr_t exchange, uintptr_t compare,
 			   uintptr_t *previous, mrapi_status_t *status);
 void mrapi_atomic_sync(void *sync, mrapi_status_t *status);

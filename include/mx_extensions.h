@@ -25,25 +25,26 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 			uint32_t filter, uint64_t match_info, void *context,
 			mx_request_t *request);
 
-/* Gives a request up: it completes silently and its handle ends now. */
+/* Gives up a request: its handle ends now, and no call reports its completion. */
 mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request);
 
-/* Moves messages along without looking at any request. */
+/* Makes progress; completes no request for the program. */
 mx_return_t mx_progress(mx_endpoint_t endpoint);
 
 /*
- * Ours: a descriptor for poll() and epoll. mx_get_fd() stores it: it is the endpoint's, which
- * closes it. mx_arm_fd() makes progress and returns MX_SUCCESS if nothing has ended or arrived
- * since its last call and no request waits to be collected: the descriptor becomes readable
- * when that changes. MX_BUSY: test the requests and arm again before sleeping.
+ * An extension of Tagwire: a descriptor for poll() and epoll. mx_get_fd() stores it; it is
+ * closed with the endpoint. mx_arm_fd() makes progress and returns MX_SUCCESS if nothing has
+ * completed or arrived since its last call and no complete request waits to be tested: the
+ * descriptor becomes readable when that changes. MX_BUSY: test the requests and arm again
+ * before sleeping.
  */
 mx_return_t mx_get_fd(mx_endpoint_t endpoint, int *fd);
 mx_return_t mx_arm_fd(mx_endpoint_t endpoint);
 
 /*
- * Ours: keys of mx_get_info() with an open endpoint. in_val is the number of a provider
- * (uint32_t), from 0; MX_BAD_INFO_VAL: there are no more. Asking loads what it needs, which
- * may take a second.
+ * An extension of Tagwire: keys of mx_get_info() with an open endpoint. in_val is the number
+ * of a provider (uint32_t), from 0; MX_BAD_INFO_VAL: there are no more. The call loads what
+ * the provider needs, which may take a second.
  */
 enum mx_provider_info {
 	MX_INFO_PROVIDER = 2000,      /* its name */
@@ -59,18 +60,18 @@ typedef enum mx_unexp_handler_action {
 
 /*
  * Called for each message that matches no posted receive. data is NULL when
- * the message is not (wholly) here yet. Inside the handler only mx_irecv(),
+ * the message has not arrived completely. Inside the handler only mx_irecv(),
  * mx_isend(), mx_issend(), mx_forget() and the address calls may be made.
  */
 typedef mx_unexp_handler_action_t (*mx_unexp_handler_t)(void *context, mx_endpoint_addr_t source,
 							uint64_t match_info, uint32_t length,
 							void *data);
 
-/* Installs the handler; NULL takes it away. */
+/* Installs the handler; NULL removes it. */
 mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,
 				      void *context);
 
-/* A pointer of the program's own kept beside a peer. */
+/* Associate a pointer that the program chooses with a peer. */
 mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void *context);
 mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void **context);
 
@@ -79,14 +80,14 @@ mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64
 					uint32_t *endpoint_id, uint32_t *session_id);
 
 /*
- * Ours: the processes of a job. It is the launcher's (mpirun, srun, by PMIx), that
- * of TAGWIRE_RANK, or one of this process alone: tagwire-launch(7).
+ * An extension of Tagwire: the processes of a job. It is the launcher's (mpirun, srun, by
+ * PMIx), that of TAGWIRE_RANK, or one of this process alone: tagwire-launch(7).
  */
 
 /* This process's number, from 0, and how many there are. Either may be NULL. */
 mx_return_t mx_job_info(uint32_t *rank, uint32_t *size);
 
-/* All tell each other of an endpoint; waits for all where a launcher can tell. */
+/* Exchanges the addresses of one endpoint each; with a launcher it waits for all processes. */
 mx_return_t mx_job_exchange(mx_endpoint_t endpoint);
 
 /* The endpoint of a process in the last exchange. */
@@ -97,11 +98,11 @@ mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filte
 			   uint32_t timeout, mx_endpoint_addr_t *endpoint_addr);
 
 /*
- * Ours: one-sided access to memory that the owner of an endpoint has registered as a
- * window, under a key. Requests complete as those of messages do: mx_test(), mx_wait(),
- * mx_wait_any() by the match information of the call. A window that is not there (any
- * more), an access beyond its end or without the right gives MX_STATUS_BAD_RDMAWIN.
- * The owner takes no part; where data cannot move so, its library serves the access.
+ * An extension of Tagwire: one-sided access to memory that the owner of an endpoint has
+ * registered as a window, under a key. Requests complete like those of messages: by
+ * mx_test(), mx_wait(), or mx_wait_any() with the match information of the call. If there is
+ * no such window, or the access goes beyond its end or is not among its rights, the status is
+ * MX_STATUS_BAD_RDMAWIN. The owner's program makes no call for an access.
  */
 enum mx_window_rights {
 	MX_WINDOW_READ = 1,  /* mx_get() */
@@ -116,7 +117,7 @@ enum mx_window_rights {
 mx_return_t mx_window_register(mx_endpoint_t endpoint, void *base, size_t length, uint32_t rights,
 			       uint64_t *key);
 
-/* Ends a window; when this returns, no peer can touch its memory any more. */
+/* Ends a window; when this returns MX_SUCCESS, no peer can access its memory any more. */
 mx_return_t mx_window_deregister(mx_endpoint_t endpoint, uint64_t key);
 
 /*
@@ -135,7 +136,7 @@ mx_return_t mx_get(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t
 mx_return_t mx_flush(mx_endpoint_t endpoint, mx_endpoint_addr_t owner, uint64_t match_info,
 		     void *context, mx_request_t *request);
 
-/* For allocators that tell MX of freed memory; nothing is cached, returns 1. */
+/* Allocators call it before they release memory. Nothing is cached; it returns 1. */
 int mx__regcache_clean(void *ptr, size_t length);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
  * Every function has a page in section 3 of the manual; tagwire(7) is the
  * overview and tagwire-matching(7) explains match information and masks.
  *
- * All functions may be called from any thread unless its page says otherwise.
+ * Any thread may call any function, unless the function's page says otherwise.
  * A function that fails calls the error handler first (section X); the default
  * handler prints the failure and ends the program.
  */
@@ -38,9 +38,9 @@ extern "C" {
 #define MX_MAX_HOSTNAME_LEN 80
 
 /*
- * Limits, which are keys of mx_get_info() too: the text reads them there. The longest
- * gather or scatter list of one request; endpoint ids of a board; and the default of
- * MX_PARAM_UNEXP_QUEUE_MAX in bytes, unless TAGWIRE_UNEXP_MAX says otherwise.
+ * Limits. The specification reads them with mx_get_info(), so they are keys of it as well.
+ * The longest gather or scatter list of one request; the number of endpoint ids of a board;
+ * and the default of MX_PARAM_UNEXP_QUEUE_MAX in bytes, which TAGWIRE_UNEXP_MAX changes.
  */
 #define MX_MAX_SEGMENTS 256
 #define MX_MAX_ENDPOINTS 1024
@@ -206,7 +206,7 @@ enum mx_get_info_key {
 	MX_NUMA_NODE = 14,
 	MX_NET_TYPE = 15,
 	MX_LINE_SPEED = 16,
-	/* The limits that the text reads through mx_get_info(). */
+	/* The limits above, as keys of this type. */
 	MX_INFO_MAX_ENDPOINTS = 1000,
 	MX_INFO_MAX_SEGMENTS = 1001,
 	MX_INFO_LINE_RATE = 1002 /* in MB/s */
@@ -237,11 +237,11 @@ mx_return_t mx_open_endpoint(uint32_t board_num, uint32_t endpoint_id, uint32_t 
 			     mx_endpoint_t *endpoint);
 mx_return_t mx_close_endpoint(mx_endpoint_t endpoint);
 mx_return_t mx_wakeup(mx_endpoint_t endpoint);
-/* Messages move inside the program's calls only; and as usual again. */
+/* Switch background progress off and on. */
 mx_return_t mx_disable_progression(mx_endpoint_t endpoint);
 mx_return_t mx_reenable_progression(mx_endpoint_t endpoint);
 
-/* Told of each message that matches no posted receive; NULL takes it away. */
+/* Called for each message that matches no posted receive; NULL removes the callback. */
 typedef void (*mx_matching_callback_t)(void *context, uint64_t match_value, int length);
 mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callback_t callback,
 				       void *context);
@@ -296,7 +296,7 @@ mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_re
 
 /* VIII Cancelling */
 mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result);
-/* A request that is pending after so many ms ends; NULL: all later ones of the endpoint. */
+/* Limits the time that a request, or with NULL each later one of the endpoint, is pending. */
 mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 				   uint32_t milliseconds);
 

@@ -24,8 +24,8 @@ typedef enum {
 #define PAN_MP_DIRECT_PORT 0
 
 /*
- * Begins and ends message passing, between pan_init() and pan_end(). Programs also call
- * pan_mp_init() without arguments; they are not looked at.
+ * Begins and ends message passing, between pan_init() and pan_end(). The arguments of
+ * pan_mp_init() are ignored and may be left out.
  */
 #ifdef __cplusplus
 void pan_mp_init(int *argc = 0, char **argv = 0);
@@ -57,7 +57,7 @@ int pan_mp_trailer(void);
  * data must stay as it is until the send is finished.
  */
 int pan_mp_send(int cpu, int port, void *data, int len, pan_mp_ack_t ack);
-/* Has the upcall made once the message is delivered, and ends the ticket. */
+/* Requests an upcall for the time when the message has arrived, and ends the ticket. */
 void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg);
 /* Waits for the acknowledgement; not for PAN_MP_EXTERNAL. Ends the ticket. */
 void pan_mp_finish_send(int ticket);
@@ -66,9 +66,9 @@ void pan_mp_finish_send(int ticket);
  * ticket. 0: neither has happened yet.
  */
 int pan_mp_poll_send(int ticket);
-/* Not in Panda: waits like pan_mp_finish_send() and tells the same as pan_mp_poll_send(). */
+/* Not in Panda: waits like pan_mp_finish_send(); returns 1 or -1 like pan_mp_poll_send(). */
 int pan_mp_confirm_send(int ticket);
-/* The message has arrived; for PAN_MP_EXTERNAL only. Ends the ticket. */
+/* Acknowledges a message that was sent with PAN_MP_EXTERNAL. Ends the ticket. */
 void pan_mp_ack_send(int ticket);
 
 /* Begins to receive; returns a ticket, or -1. */

@@ -21,7 +21,7 @@ extern "C" {
  * --panda-rank R/N. Both pointers may be NULL.
  */
 void pan_init(int *argc, char **argv);
-/* Waits until all platforms have called it, where a launcher can tell. */
+/* With a launcher: waits until all platforms have called it. */
 void pan_start(void);
 /* Leaves the job. */
 void pan_end(void);
@@ -31,7 +31,7 @@ int pan_my_pid(void);
 /* How many processes there are; 0 outside of a job. */
 int pan_nr_platforms(void);
 
-/* Takes in what has arrived and makes the upcalls that are due. */
+/* Receives packets that have arrived and makes the upcalls that are due. */
 void pan_poll(void);
 
 /* Memory of messages, received ones too. */

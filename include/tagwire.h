@@ -3,7 +3,7 @@
 #ifndef TAGWIRE_H
 #define TAGWIRE_H
 
-/* Of the headers: text, and a number that grows, major << 16 | minor << 8 | patch. */
+/* The version of the headers: text, and the number major << 16 | minor << 8 | patch. */
 #define TAGWIRE_VERSION "0.1.0"
 #define TAGWIRE_VERSION_NUMBER 0x000100
 
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* Of the library that the program runs with, which may be a later one. */
+/* The version of the library that the program runs with, which may be later. */
 const char *tagwire_version(void);
 
 #ifdef __cplusplus
