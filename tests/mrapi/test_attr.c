@@ -234,5 +234,10 @@ Test(mrapi_attr, shmem_address_widths)
 	narrow = 1;
 	mr_ok(k->get_attribute(h, MRAPI_SHMEM_ADDRESS, &narrow, sizeof(narrow)));
 	twc_eq(narrow, MRAPI_SHMEM_ADDR_ANY);
+	wide = 1ull << 40;
+	mr_ok(k->set_attribute(&a, MRAPI_SHMEM_ADDRESS, &wide, sizeof(wide)));
+	h = mr_val(k->create(2, &a));
+	mr_is(MRAPI_ERR_ATTR_SIZE,
+	      k->get_attribute(h, MRAPI_SHMEM_ADDRESS, &narrow, sizeof(narrow)));
 	mr_down();
 }

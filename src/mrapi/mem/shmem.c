@@ -272,6 +272,7 @@ static mrapi_status_t shmem_get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t
 	mrapi_status_t status = tw_mrapi_obj_find(tw_mrapi_me(), TW_MRAPI_SHMEM, shmem, &o);
 	size_t bytes;
 	uint64_t address;
+	uint32_t narrow;
 
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -284,9 +285,11 @@ static mrapi_status_t shmem_get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t
 		return tw_mrapi_attr_put(value, size, &bytes, sizeof(bytes));
 	if (num == MRAPI_SHMEM_RESOURCE)
 		return put_where(value, size, &s->where);
+	narrow = (uint32_t)address;
+	if (num == MRAPI_SHMEM_ADDRESS && narrow == address && size == sizeof(narrow))
+		return tw_mrapi_attr_put(value, size, &narrow, sizeof(narrow));
 	if (num == MRAPI_SHMEM_ADDRESS)
-		return tw_mrapi_attr_put(value, size, &address,
-					 size == sizeof(uint32_t) ? size : sizeof(address));
+		return tw_mrapi_attr_put(value, size, &address, sizeof(address));
 	return tw_mrapi_attr_get(TW_MRAPI_SHMEM, o, num, value, size);
 }
 
