@@ -158,10 +158,13 @@ int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 	if (!ep)
 		return -1;
 	port = new_port(upcall);
-	if (!port)
+	if (port && upcall && !tw_panda_port_listen(ep, port)) {
+		tw_panda.nports--;
+		free(port);
+		port = NULL;
+	} else if (!port) {
 		tw_log(TW_LOG_ERROR, "%s: no memory, or too many ports", __func__);
-	else if (upcall)
-		tw_panda_port_listen(ep, port);
+	}
 	tw_group_leave(ep);
 	return port ? (int)port->number : -1;
 }

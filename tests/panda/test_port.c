@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ports, upcalls for messages, receiving, direct tickets, freed ports. */
+#include <sys/resource.h>
+
 #include "panda/pant.h"
 
 TestSuite(panda_port, .init = pant_job, .timeout = PANT_TIMEOUT);
@@ -440,6 +442,45 @@ Test(panda_port, upcall_frees_its_port)
 	twc_sleep(20);
 	twc_eq(atomic_load(&called), 1);
 	twc_eq(pan_mp_receive(own_port), -1);
+	pant_end();
+}
+
+/* So that requests find no memory, and ports do. */
+static void leave_small_pieces(struct rlimit *all)
+{
+	static void *piece[1024];
+	struct rlimit none;
+
+	twc_eq(getrlimit(RLIMIT_AS, all), 0);
+	none = (struct rlimit){0, all->rlim_max};
+	for (unsigned i = 0; i < 1024; i++)
+		piece[i] = malloc(sizeof(struct tw_panda_port));
+	twc_eq(setrlimit(RLIMIT_AS, &none), 0);
+	while (malloc(1024))
+		;
+	for (unsigned i = 0; i < 1024; i += 2)
+		free(piece[i]);
+}
+
+/* A port that memory did not suffice for has no number. */
+Test(panda_port, no_memory)
+{
+	int port = 0, nports = 0, upcalls = 0;
+	struct rlimit all;
+
+	if (!pant_heap())
+		cr_skip_test("memory cannot be limited under the address sanitizer");
+	pant_begin(0, 1);
+	for (; nports < 140; nports++)
+		pan_mp_register_port(nports < 20 ? NULL : gives_back);
+	leave_small_pieces(&all);
+	while ((port = pan_mp_register_port(gives_back)) > 0)
+		nports = port;
+	twc_eq(setrlimit(RLIMIT_AS, &all), 0);
+	for (port = 21; port <= nports; port++, upcalls++)
+		pant_send(0, port, NULL, 0, PAN_MP_NORMAL);
+	pant_until(&called, upcalls);
+	twc_eq(pan_mp_register_port(NULL), nports + 1);
 	pant_end();
 }
 
