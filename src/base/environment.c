@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the settings as a library's first call does: what is wrong with them is logged. */
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/thread.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside; /* see tw_mutex_lock_once() */
+static _Atomic(unsigned) users;
 
 /* Variables that nobody reads are said to be so once in a process. */
 static void name_strangers(void)
@@ -28,7 +35,7 @@ static void name_invalid(const char *why)
 		tw_log(TW_LOG_ERROR, "%s", why);
 }
 
-bool tw_settings_begin(void)
+static bool environment_read(void)
 {
 	char why[320];
 	bool good = tw_settings_load(why, sizeof(why)) == 0;
@@ -37,4 +44,30 @@ bool tw_settings_begin(void)
 		name_invalid(why);
 	name_strangers();
 	return good;
+}
+
+static void environment_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	inside = false;
+	users = 0;
+}
+
+bool tw_settings_begin(void)
+{
+	static bool registered;
+	bool good;
+
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return false;
+	good = users || environment_read();
+	users += good;
+	tw_at_fork(&registered, environment_forked);
+	tw_mutex_unlock_once(&mutex, &inside);
+	return good;
+}
+
+void tw_settings_end(void)
+{
+	users--;
 }

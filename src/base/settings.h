@@ -34,8 +34,12 @@ extern struct tw_settings tw_settings;
  */
 int tw_settings_load(char *err, unsigned errlen);
 
-/* environment.c: the same, and says on standard error what is wrong, also with other names. */
+/*
+ * environment.c: the same, and says on standard error what is wrong, also with other names. While
+ * another part of the library is between its begin and end, the settings stay as they are.
+ */
 bool tw_settings_begin(void);
+void tw_settings_end(void);
 
 /*
  * A message for the next variable of the environment, from the one numbered *at on, that is named

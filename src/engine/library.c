@@ -24,13 +24,17 @@ static void library_forked(void)
 static enum tw_err library_begin(void)
 {
 	static bool registered;
+	enum tw_err err;
 
 	if (!tw_settings_begin())
 		return TW_EPROTO;
 	tw_clock_init();
 	tw_barrier_init();
 	tw_at_fork(&registered, library_forked);
-	return tw_naming_init();
+	err = tw_naming_init();
+	if (err != TW_OK)
+		tw_settings_end();
+	return err;
 }
 
 enum tw_err tw_begin(void)
@@ -49,5 +53,6 @@ enum tw_err tw_begin(void)
 
 void tw_end(void)
 {
-	users--;
+	if (--users == 0)
+		tw_settings_end();
 }

@@ -92,6 +92,7 @@ static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned 
 				      mcapi_status_t *status)
 {
 	struct tw_mcapi_scl *s;
+	uint64_t end = 0;
 
 	for (;;) {
 		enum tw_mcapi_scl_state state;
@@ -119,7 +120,7 @@ static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned 
 			return;
 		if (tw_mcapi_scl_spin(handle, true))
 			continue;
-		*status = tw_mcapi_scl_wait(handle, true, timeout);
+		*status = tw_mcapi_scl_wait(handle, true, timeout, &end);
 		if (*status != MCAPI_SUCCESS)
 			return;
 	}
@@ -241,6 +242,7 @@ static inline uint64_t scl_take(struct tw_mcapi_scl *s, uint32_t handle, int cod
 static tw_noinline uint64_t scl_recv_slow(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
 	struct tw_mcapi_scl *s;
+	uint64_t end = 0;
 
 	for (;;) {
 		bool ended, in_token;
@@ -261,7 +263,7 @@ static tw_noinline uint64_t scl_recv_slow(uint32_t handle, unsigned pending, mca
 			return 0;
 		if (tw_mcapi_scl_spin(handle, false))
 			continue;
-		*status = tw_mcapi_scl_wait(handle, false, timeout);
+		*status = tw_mcapi_scl_wait(handle, false, timeout, &end);
 		if (*status != MCAPI_SUCCESS)
 			return 0;
 	}

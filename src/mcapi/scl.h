@@ -131,8 +131,8 @@ tw_shared uint64_t tw_mcapi_scl_take_token(struct tw_mcapi_scl *s, unsigned poll
 
 /* Polls for a while without the node's lock; true if a send or receive may go on. */
 bool tw_mcapi_scl_spin(uint32_t handle, bool sender);
-/* Sleeps in the node until it may go on. */
-mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout);
+/* Sleeps in the node until it may go on. The timeout is that of a call, whose *end begins as 0. */
+mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout, uint64_t *end);
 /* Wakes the other end. */
 void tw_mcapi_scl_wake(uint32_t handle, bool sender);
 

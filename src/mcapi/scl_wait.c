@@ -58,7 +58,19 @@ static bool possible_or_asleep(struct tw_ep *ep, void *arg)
 	return yes;
 }
 
-mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout)
+/* Milliseconds of a limit that are left; *end is set at the first wait of a call. */
+static int left_of(int timeout, uint64_t *end)
+{
+	uint64_t now = tw_clock();
+
+	if (timeout < 0)
+		return timeout;
+	if (!*end)
+		*end = now + tw_clock_us(1000ull * (unsigned)timeout);
+	return *end <= now ? 0 : (int)((*end - now + tw_clock_us(1000) - 1) / tw_clock_us(1000));
+}
+
+mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout, uint64_t *end)
 {
 	struct wait w = {.handle = handle, .sender = sender};
 	enum tw_waited waited;
@@ -66,7 +78,7 @@ mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout)
 
 	if (!ep)
 		return MCAPI_ENOT_HANDLE;
-	waited = tw_mcapi_wait(w.node, possible_or_asleep, &w, timeout);
+	waited = tw_mcapi_wait(w.node, possible_or_asleep, &w, left_of(timeout, end));
 	tw_mcapi_leave(ep);
 	if (waited == TW_W_TRUE)
 		return MCAPI_SUCCESS;

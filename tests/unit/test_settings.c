@@ -348,3 +348,18 @@ Test(settings, short_message_buffer)
 	cr_assert_eq(tw_settings_load(small, 4), -1);
 	cr_assert_eq(memcmp(small, "TAG\0####", 8), 0);
 }
+
+/* An interface that begins beside another one finds the settings of that one. */
+Test(settings, stay_while_they_are_used)
+{
+	setenv("TAGWIRE_EAGER_MAX", "4096", 1);
+	cr_assert(tw_settings_begin());
+	setenv("TAGWIRE_EAGER_MAX", "8192", 1);
+	cr_assert(tw_settings_begin());
+	cr_assert_eq(tw_settings.eager_max, 4096u);
+	tw_settings_end();
+	tw_settings_end();
+	cr_assert(tw_settings_begin());
+	cr_assert_eq(tw_settings.eager_max, 8192u);
+	tw_settings_end();
+}

@@ -106,6 +106,7 @@ static void mrapi_init_end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_movers_end();
 	tw_mrapi_net_stop();
 	tw_mrapi_leave();
+	tw_settings_end();
 }
 
 static void mrapi_init_thread_ended(void *unused)
@@ -179,6 +180,7 @@ static mrapi_status_t become_member(void)
 	tw_mrapi_leave();
 out:
 	tw_mrapi_net_end();
+	tw_settings_end();
 	return status;
 }
 
@@ -289,6 +291,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 		if (tw_mrapi.nodes == 0) {
 			tw_mrapi_net_stop();
 			tw_mrapi_leave();
+			tw_settings_end();
 		}
 		return status;
 	}

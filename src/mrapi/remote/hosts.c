@@ -331,6 +331,7 @@ mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrap
 
 mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl)
 {
+	bool all = ctrl->what == TW_MRAPI_CTRL_GONE;
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	tw_mrapi_with_ep(ep) each_link(l)
@@ -338,7 +339,7 @@ mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl)
 		struct tw_mrapi_ctrl each = *ctrl;
 		mrapi_status_t answer;
 
-		if (status != MRAPI_SUCCESS || unknown(l) ||
+		if ((status != MRAPI_SUCCESS && !all) || unknown(l) ||
 		    host_reach(ep, l, host_is_decided_or_quiet) != MRAPI_SUCCESS)
 			continue;
 		answer = tw_mrapi_host_ask(ep, (uint32_t)(l - links) + 1, &each);
