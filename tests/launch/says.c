@@ -17,8 +17,10 @@
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
  *				id, and waits for the end of its input
  *	says queues		two endpoints, one with receives and a message that waits; prints
- *its id, and waits for the end of its input says node N OTHER	an MCAPI node that prints its
- *process id and waits for an endpoint of another
+ *				its id, and waits for the end of its input
+ *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint
+ *				of another
+ *	says member N		an MRAPI node that says so, and waits for the end of its input
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -29,6 +31,7 @@
 #include <unistd.h>
 
 #include "mcapi.h"
+#include "mrapi.h"
 #include "mx_extensions.h"
 #include "pan_mp.h"
 
@@ -222,6 +225,20 @@ static void node(unsigned number, unsigned other)
 	mcapi_get_endpoint(other, 1, &status);
 }
 
+static void member(mrapi_node_t number)
+{
+	mrapi_parameters_t parameters = 0;
+	mrapi_status_t status;
+	mrapi_info_t info;
+
+	mrapi_initialize(1, number, &parameters, &info, &status);
+	if (status != MRAPI_SUCCESS)
+		return;
+	puts("member");
+	fflush(stdout);
+	await_end();
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -266,6 +283,8 @@ int main(int argc, char **argv)
 		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {
 		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
+	} else if (!strcmp(what, "member") && argc == 3) {
+		member((mrapi_node_t)atoi(argv[2]));
 	}
 	return 0;
 }
