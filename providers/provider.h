@@ -200,7 +200,8 @@ struct tw_upcalls {
 	 * Why the peer of a link is not reached just now, in words, with what to do: for messages,
 	 * which have it if the link then fails for that reason, and for tools. TW_OK: it is.
 	 */
-	void (*trouble)(void *peer, enum tw_err why, const char *cause, const char *advice);
+	void (*trouble)(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
+			const char *advice);
 	/* link->paths has changed. */
 	void (*paths)(struct tw_link *link);
 	/* progress() has work that no descriptor reports. */

@@ -130,7 +130,7 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 	}
 	if (err == TW_EPERM)
 		l->ep->host->up->trouble(
-			l->link.peer, err,
+			l->ep->host, l->link.peer, err,
 			"it is another user's, who shares no memory with this one",
 			"TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
 	if (err == TW_OK)

@@ -37,7 +37,8 @@ void tw_end(void);
 /* "endpoint 3 of beta:0"; where is NIC id and endpoint id, as in an address. No lock. */
 void tw_failure_who(char *out, size_t size, uint64_t where);
 /* The provider's upcall `trouble'. */
-void tw_failure_trouble(void *peer, enum tw_err why, const char *cause, const char *advice);
+void tw_failure_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
+			const char *advice);
 /* Nothing is known of the peer, or it is reached. */
 void tw_failure_forget(struct tw_peer *p);
 /* A connect, or a peer, has ended so: keeps what its provider said of it, and may log it. */

@@ -20,10 +20,12 @@ void tw_failure_forget(struct tw_peer *p)
 	p->trouble = NULL;
 }
 
-void tw_failure_trouble(void *peer, enum tw_err why, const char *cause, const char *advice)
+void tw_failure_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
+			const char *advice)
 {
 	struct tw_peer *p = peer;
 
+	(void)host;
 	if (why == TW_OK) {
 		tw_failure_forget(p);
 		return;
@@ -69,7 +71,8 @@ void tw_failure_again(struct tw_peer *p, enum tw_err why)
 	if (why == TW_ECLOSED) {
 		tw_failure_forget(p);
 	} else if (!explains(p->trouble, status)) {
-		tw_failure_trouble(p, why, cause, advice ? advice : "it is tried again");
+		tw_failure_trouble(&p->ep->host, p, why, cause,
+				   advice ? advice : "it is tried again");
 		if (p->trouble)
 			p->trouble->general = true;
 	}

@@ -205,6 +205,12 @@ static enum tw_err up_locate(struct tw_host *host, uint64_t nic_id, struct socka
 	return of_host(host)->engine->up->locate(of_host(host)->engine, nic_id, sa);
 }
 
+static void up_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
+		       const char *advice)
+{
+	of_host(host)->engine->up->trouble(of_host(host)->engine, peer, why, cause, advice);
+}
+
 static const struct tw_upcalls upcalls = {
 	.packet = up_packet,
 	.incoming = up_incoming,
@@ -212,7 +218,7 @@ static const struct tw_upcalls upcalls = {
 	.refused = up_refused,
 	.down = up_down,
 	.ended = up_ended,
-	.trouble = tw_failure_trouble,
+	.trouble = up_trouble,
 	.paths = up_paths,
 	.wake = up_wake,
 	.poll = up_poll,

@@ -220,8 +220,10 @@ static void on_paths(struct tw_link *link)
 	(void)link;
 }
 
-static void on_trouble(void *peer, enum tw_err why, const char *cause, const char *advice)
+static void on_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
+		       const char *advice)
 {
+	(void)host;
 	(void)peer;
 	(void)why;
 	(void)cause;

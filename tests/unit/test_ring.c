@@ -167,11 +167,12 @@ Test(ring, stale_stamps)
 /* The bytes of pages from one address to another that are in memory. */
 static size_t resident(uintptr_t from, uintptr_t to)
 {
-	unsigned char vec[4 * BYTES / TW_PAGE];
+	unsigned char vec[8 * BYTES / TW_PAGE];
 	size_t n = 0;
 
 	if (from >= to)
 		return 0;
+	cr_assert_leq((to - from) / TW_PAGE, sizeof(vec));
 	cr_assert_eq(mincore((void *)from, to - from, vec), 0);
 	for (size_t i = 0; i < (to - from) / tw_page_size(); i++)
 		n += vec[i] & 1;

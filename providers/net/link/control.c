@@ -293,7 +293,8 @@ static void control_refused(struct tw_net_link *l, enum tw_err why)
 {
 	if (why == TW_EPROTO)
 		l->ep->host->up->trouble(
-			l->link.peer, why, "none of the providers of this host and that one fit",
+			l->ep->host, l->link.peer, why,
+			"none of the providers of this host and that one fit",
 			"compare TAGWIRE_PROVIDERS, TAGWIRE_OFI and mx_info of both hosts");
 	tw_net_link_fail(l, why);
 }

@@ -60,7 +60,8 @@ void tw_net_link_trouble(const struct tw_net_link *l)
 	if (l->state != TW_NET_PROBING && l->state != TW_NET_UP)
 		return;
 	if (l->channel != TW_NET_OPEN) {
-		l->ep->host->up->trouble(l->link.peer, TW_ELOST, "the connection to it is broken",
+		l->ep->host->up->trouble(l->ep->host, l->link.peer, TW_ELOST,
+					 "the connection to it is broken",
 					 "the network between the hosts must work again within "
 					 "TAGWIRE_RETRY");
 		return;
@@ -72,14 +73,14 @@ void tw_net_link_trouble(const struct tw_net_link *l)
 	snprintf(cause, sizeof(cause), "it answers, but no packet by %s comes through",
 		 driver->name);
 	snprintf(advice, sizeof(advice), "let %s pass on both hosts", ports);
-	l->ep->host->up->trouble(l->link.peer, TW_ELOST, cause, advice);
+	l->ep->host->up->trouble(l->ep->host, l->link.peer, TW_ELOST, cause, advice);
 }
 
 void tw_net_link_mended(struct tw_net_link *l)
 {
 	l->broken = 0;
 	if (l->state == TW_NET_PROBING || l->state == TW_NET_UP)
-		l->ep->host->up->trouble(l->link.peer, TW_OK, NULL, NULL);
+		l->ep->host->up->trouble(l->ep->host, l->link.peer, TW_OK, NULL, NULL);
 }
 
 void tw_net_link_broken(struct tw_net_link *l, uint64_t since)

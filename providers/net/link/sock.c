@@ -223,7 +223,7 @@ static enum tw_err strange(const struct tw_net_link *l)
 		snprintf(cause, sizeof(cause), "it does not have the key of this one, %s",
 			 tw_net_key_text());
 	}
-	l->ep->host->up->trouble(l->link.peer, s->why, cause, advice);
+	l->ep->host->up->trouble(l->ep->host, l->link.peer, s->why, cause, advice);
 	return s->why;
 }
 
@@ -248,7 +248,8 @@ static void unanswered(const struct tw_net_link *l)
 			 tw_settings.port,
 			 tw_settings.port + (TW_NET_PORTS - 1) * TW_NET_PORT_STEP +
 				 tw_max(id, TW_NET_PORT_STEP - 1u));
-	l->ep->host->up->trouble(l->link.peer, TW_ETIMEDOUT, "it has not answered", advice);
+	l->ep->host->up->trouble(l->ep->host, l->link.peer, TW_ETIMEDOUT, "it has not answered",
+				 advice);
 }
 
 static enum tw_err dial_port(struct tw_net_link *l, unsigned port)

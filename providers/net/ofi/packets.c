@@ -77,11 +77,15 @@ void tw_ofi_post_all(struct tw_ofi *o)
 /* Passes on a packet of the other end of a path; false: not now. Drops all other packets. */
 static bool packet_arrived(struct tw_ofi *o, const uint8_t *data, size_t len)
 {
-	const struct tw_ofi_head *h = (const void *)data;
-	const struct tw_ofi_path *p = len > sizeof(*h) ? tw_slots_find(&o->paths, h->path) : NULL;
+	const struct tw_ofi_path *p;
+	struct tw_ofi_head h;
 
-	return !p || !tw_driver_token_is(p->tokens.mine, h->token) ||
-	       o->host.packet(o->host.owner, p, h + 1, (uint32_t)(len - sizeof(*h)));
+	if (len <= sizeof(h))
+		return true;
+	memcpy(&h, data, sizeof(h)); /* it may lie at any address */
+	p = tw_slots_find(&o->paths, h.path);
+	return !p || !tw_driver_token_is(p->tokens.mine, h.token) ||
+	       o->host.packet(o->host.owner, p, data + sizeof(h), (uint32_t)(len - sizeof(h)));
 }
 
 /* Handles the end of one operation, with data or an error; false: not now. */
