@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads and writes the memory of the peer's process. */
-#include "base/guard.h"
 #include "providers/shm/shm.h"
 #include "shmem/remote.h"
 
@@ -25,17 +24,6 @@ static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, str
 		at = 0;
 	}
 	return bytes;
-}
-
-/*
- * Of a copy that has failed: whether the memory of this side is there. If so, the kernel does not
- * access the peer's, which its program may do all the same (memory of a device, memfd_secret).
- */
-static bool is_here(const struct tw_pieces *left, bool write)
-{
-	char byte = 0, *at = left->n ? left->iov->iov_base : &byte;
-
-	return tw_guard_copy(write, write ? &byte : at, write ? at : &byte, 1) == TW_OK;
 }
 
 /* A call that is refused, or fails for lack of memory, is not repeated. */
@@ -73,7 +61,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 		if (prove && local.n <= 1 && cookie != l->cookie)
 			return TW_ELOST;
 		if (err != TW_OK)
-			return get_failed(l, err, is_here(&local, write));
+			return get_failed(l, err, tw_remote_here(&local, write));
 		at += bytes;
 		if (prove)
 			l->alive_at = began;

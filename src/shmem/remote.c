@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/guard.h"
 #include "base/sys.h"
 
 static void skip(struct tw_pieces *p, size_t bytes)
@@ -46,4 +47,13 @@ enum tw_err tw_remote_copy(pid_t pid, bool write, struct tw_pieces *local, struc
 		skip(remote, (size_t)n);
 	}
 	return TW_OK;
+}
+
+bool tw_remote_here(const struct tw_pieces *left, bool write)
+{
+	char byte = 0, *at = left->n ? left->iov->iov_base : &byte;
+
+	/* The byte keeps its value. */
+	return tw_guard_copy(true, &byte, at, 1) == TW_OK &&
+	       (write || tw_guard_copy(false, at, &byte, 1) == TW_OK);
 }

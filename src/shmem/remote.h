@@ -25,4 +25,11 @@ struct tw_pieces {
 enum tw_err tw_remote_copy(pid_t pid, bool write, struct tw_pieces *local,
 			   struct tw_pieces *remote);
 
+/*
+ * Of a copy that failed by TW_EFAULT, and what is left of this side: whether that is there. If so,
+ * the kernel does not access the other side's memory, which its program may do all the same (memory
+ * of a device, memfd_secret).
+ */
+bool tw_remote_here(const struct tw_pieces *left, bool write);
+
 #endif /* TW_REMOTE_H */

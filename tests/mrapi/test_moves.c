@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "mrapi/mrapit.h"
 
 TestSuite(mrapi_moves, .init = twc_job, .timeout = MR_TIMEOUT);
 
-enum { SIZE = 8 << 20 };
+enum { SIZE = 8 << 20, ODD = 1 << 18 };
 
 static void offer(void *arg)
 {
@@ -119,6 +121,108 @@ Test(mrapi_moves, vm)
 Test(mrapi_moves, served)
 {
 	little_in_the_call(MR_PROCESS, "served");
+}
+
+/* Memory that its owner may not write, or that the kernel does not copy for others. */
+struct odd {
+	uint32_t writable, secret, gone;
+};
+
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
+
+static void offer_odd(void *arg)
+{
+	struct odd *o = arg;
+	char *mem;
+	int fd;
+
+	if (o->secret) {
+		fd = (int)syscall(SYS_memfd_secret, 0);
+		o->secret = fd >= 0;
+		if (fd < 0)
+			return;
+		twc_eq(ftruncate(fd, ODD), 0);
+		mem = mmap(NULL, ODD, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		twc_check(mem != MAP_FAILED);
+	} else {
+		mem = new_pages(ODD);
+	}
+	memset(mem, 1, ODD);
+	mr_ok(mrapi_rmem_create(1, mem, MRAPI_RMEM_ATYPE_DEFAULT, NULL, ODD, &mr_st));
+	if (!o->writable)
+		twc_eq(mprotect(mem, ODD, o->gone ? PROT_NONE : PROT_READ), 0);
+}
+
+/* In one piece, and in many. */
+static void odd_access(mrapi_rmem_hndl_t h, const struct odd *o)
+{
+	static const uint32_t bytes[] = {8, 4096, ODD, 8}, n[] = {1, 1, 1, 1000};
+	mrapi_status_t reads = o->gone ? MRAPI_ERR_RMEM_INVALID : MRAPI_SUCCESS;
+	mrapi_status_t writes = o->writable ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
+	char *local = malloc(ODD);
+
+	for (int i = 0; i < 4; i++) {
+		mr_is(reads, mrapi_rmem_read(h, 0, memset(local, 9, ODD), ODD, 0, bytes[i], n[i],
+					     16, 16, &mr_st));
+		twc_eq(local[0], o->gone ? 9 : 1);
+		mr_is(writes, mrapi_rmem_write(h, 0, memset(local, 2, ODD), 0, bytes[i], n[i], 16,
+					       16, &mr_st));
+		mr_is(reads, mrapi_rmem_read(h, 0, memset(local, 9, ODD), ODD, 0, bytes[i], n[i],
+					     16, 16, &mr_st));
+		twc_eq(local[(n[i] - 1) * 16 + bytes[i] - 1], o->gone ? 9 : o->writable ? 2 : 1);
+		if (o->writable)
+			mr_ok(mrapi_rmem_write(h, 0, memset(local, 1, ODD), 0, ODD, 1, 0, 0,
+					       &mr_st));
+	}
+	free(local);
+}
+
+/* No access ends the owner, and what the kernel does not copy its owner does. */
+static void odd_memory(const char *way, struct odd what)
+{
+	struct odd *o = mr_shared(sizeof(*o));
+	mrapi_rmem_hndl_t h;
+	struct mr_peer p;
+
+	*o = what;
+	setenv("TAGWIRE_RMEM", way, 1);
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	mr_do(&p, offer_odd, o);
+	if (what.secret && !o->secret)
+		cr_skip("the system has no memfd_secret()");
+	h = attach(1);
+	odd_access(h, o);
+	mr_ok(mrapi_rmem_detach(h, &mr_st));
+	mr_down();
+	mr_peer_end(&p);
+}
+
+Test(mrapi_moves, read_only_vm)
+{
+	odd_memory("vm", (struct odd){0});
+}
+
+Test(mrapi_moves, read_only_served)
+{
+	odd_memory("served", (struct odd){0});
+}
+
+Test(mrapi_moves, gone_vm)
+{
+	odd_memory("vm", (struct odd){.gone = 1});
+}
+
+Test(mrapi_moves, gone_served)
+{
+	odd_memory("served", (struct odd){.gone = 1});
+}
+
+Test(mrapi_moves, secret_vm)
+{
+	odd_memory("vm", (struct odd){.secret = 1, .writable = 1});
 }
 
 /* An owner that does nothing, not even in the library's threads. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/copy.h"
+#include "base/guard.h"
 #include "base/page.h"
 #include "base/settings.h"
 #include "base/sys.h"
@@ -174,21 +175,31 @@ static struct tw_pieces vm_list(struct iovec *iov, char *at, uint32_t stride,
 	return (struct tw_pieces){iov, one ? 1 : m->n};
 }
 
-static mrapi_status_t vm_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+/* The remote side begins at that address of that process. */
+static enum tw_err vm_copy(pid_t pid, uint64_t address, const struct tw_mrapi_move *m)
 {
 	struct iovec here[VM_PIECES], there[VM_PIECES];
 	struct tw_mrapi_place at = {0};
 	struct tw_mrapi_move part;
-	mrapi_status_t status = MRAPI_SUCCESS;
+	enum tw_err err = TW_OK;
 
-	while (status == MRAPI_SUCCESS &&
-	       tw_mrapi_next_part(m, &at, UINT32_MAX, VM_PIECES, &part)) {
-		char *from = (char *)(uintptr_t)(c->r->address + part.remote);
+	while (err == TW_OK && tw_mrapi_next_part(m, &at, UINT32_MAX, VM_PIECES, &part)) {
+		char *from = (char *)(uintptr_t)(address + part.remote);
 		struct tw_pieces local = vm_list(here, part.local, m->local_stride, &part);
 		struct tw_pieces remote = vm_list(there, from, m->remote_stride, &part);
 
-		status = vm_status(tw_remote_copy(c->pid, m->write, &local, &remote));
+		err = tw_remote_copy(pid, m->write, &local, &remote);
+		/* The owner may be able to do what the kernel does not. */
+		if (err == TW_EFAULT && tw_remote_here(&local, m->write))
+			err = TW_EPERM;
 	}
+	return err;
+}
+
+static mrapi_status_t vm_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+{
+	mrapi_status_t status = vm_status(vm_copy(c->pid, c->r->address, m));
+
 	/* The pid may belong to another process by now. */
 	if (status == MRAPI_SUCCESS && !tw_mrapi_is(&c->r->obj, c->handle))
 		status = MRAPI_ERR_RMEM_INVALID;
@@ -375,6 +386,24 @@ void tw_mrapi_served_forked(void)
 		pthread_mutex_init(&bounces[slot].mutex, NULL);
 }
 
+/* The kernel copies: the program's memory may be read-only or gone by now. */
+static enum tw_err serve_copy(const struct tw_mrapi_move *mine)
+{
+	enum tw_err err = vm_copy(tw_sys_pid(), 0, mine);
+	struct tw_mrapi_place at = {0};
+	struct tw_mrapi_move part;
+
+	if (err != TW_EPERM)
+		return err;
+	for (err = TW_OK; err == TW_OK && tw_mrapi_next_part(mine, &at, UINT32_MAX, 1, &part);) {
+		char *data = (char *)(uintptr_t)part.remote;
+
+		err = mine->write ? tw_guard_copy(true, data, part.local, part.bytes)
+				  : tw_guard_copy(false, part.local, data, part.bytes);
+	}
+	return err;
+}
+
 /* Reads each field once: the requester can change them at any time. */
 static mrapi_status_t move_serve(struct bounce *b)
 {
@@ -383,19 +412,21 @@ static mrapi_status_t move_serve(struct bounce *b)
 	uint64_t remote = ask->remote;
 	bool write = ask->write;
 	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(handle);
-	char *mine;
+	struct tw_mrapi_move mine;
 
 	if (!r)
 		return MRAPI_ERR_RMEM_INVALID;
 	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > PART || remote > r->size ||
 	    (uint64_t)(n - 1) * stride + bytes > r->size - remote)
 		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
-	mine = (char *)(uintptr_t)(r->address + remote);
-	if (write)
-		copy_pieces(mine, stride, b->data, bytes, bytes, n);
-	else
-		copy_pieces(b->data, bytes, mine, stride, bytes, n);
-	return MRAPI_SUCCESS;
+	mine = (struct tw_mrapi_move){.write = !write,
+				      .local = (char *)(uintptr_t)(r->address + remote),
+				      .remote = (uintptr_t)b->data,
+				      .bytes = bytes,
+				      .n = n,
+				      .remote_stride = bytes,
+				      .local_stride = stride};
+	return vm_status(serve_copy(&mine));
 }
 
 void tw_mrapi_serve(uint32_t from, uint32_t slot)
