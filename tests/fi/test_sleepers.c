@@ -287,3 +287,59 @@ Test(fi_sleepers, addresses_beside_endpoints)
 	pthread_join(s.thread, NULL);
 	fit_close(&t);
 }
+
+static void *sleep_for_ever(void *arg)
+{
+	struct sleeper *s = arg;
+	struct fi_cq_tagged_entry e;
+
+	atomic_store(&s->tid, gettid());
+	if (s->cntr)
+		fi_cntr_wait(s->cntr, 1000, -1);
+	else
+		fi_cq_sread(s->t->cq[1], &e, 1, NULL, -1);
+	return NULL;
+}
+
+/* Programs end the threads that wait by cancelling them: then they hold nothing. */
+FIT_TEST(fi_sleepers, cancelled)
+{
+	struct fit t;
+	struct fid_cntr *cntr = open_counted(&t, *way);
+	struct sleeper s[2] = {{.t = &t}, {.t = &t, .cntr = cntr}};
+	void *result;
+	int v = 1;
+
+	for (int i = 0; i < 2; i++) {
+		start(&s[i], sleep_for_ever);
+		twt_await_asleep(&s[i].tid);
+	}
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(pthread_cancel(s[i].thread), 0);
+		cr_assert_eq(pthread_join(s[i].thread, &result), 0);
+		cr_assert(result == PTHREAD_CANCELED);
+	}
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	fit_tsend(&t, 0, 1, &v, 4, 1);
+	fit_good(&t, 1, &ctx[1]);
+	close_counted(&t, cntr);
+}
+
+/* A limit counts from the call on, though a thread looks once a second whether it is cancelled. */
+FIT_TEST(fi_sleepers, limit_beyond_a_second)
+{
+	struct fi_cq_tagged_entry e;
+	struct fit t;
+	fi_addr_t to;
+	int v = 1;
+
+	fit_open(&t, 2, *way, (struct fit_how){.wait = FI_WAIT_UNSPEC});
+	for (int eps = 1; eps <= 2; eps++) {
+		struct fid_ep *ep = eps == 2 ? another(&t, &to, &v) : NULL;
+
+		fit_eq(fi_cq_sread(t.cq[1], &e, 1, NULL, 1500), -FI_EAGAIN);
+		if (ep)
+			fit_ok(fi_close(&ep->fid));
+	}
+	fit_close(&t);
+}

@@ -4,10 +4,14 @@
  * to it: hear, keep, change, leave out, repeat, send back, mix.
  */
 #include <criterion/criterion.h>
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,6 +39,8 @@ static void open_end(struct end *e, enum tw_net_state state)
 	e->link.sock = fds[0];
 	e->wire = fds[1];
 }
+
+#define NOBODY 65534
 
 static char folder[] = "/tmp/tagwire-key-XXXXXX", file[64];
 
@@ -133,6 +139,28 @@ Test(key, sticky_folder)
 	make_file(64, 0600);
 	cr_assert_eq(chmod(folder, 01777), 0);
 	cr_assert(tw_net_auth());
+}
+
+/* It is the real user's, who is not the one with whose rights the process runs. */
+static void of_real_user(const char *path)
+{
+	make_file(64, 0600);
+	if (getuid() != 0)
+		cr_skip_test("only root can give a file away");
+	cr_assert_eq(chown(path, NOBODY, NOBODY), 0);
+	cr_assert_eq(setreuid(NOBODY, 0), 0);
+	cr_assert_null(tw_net_auth());
+	cr_assert_eq(setreuid(0, 0), 0);
+}
+
+Test(key, file_of_real_user)
+{
+	of_real_user(file);
+}
+
+Test(key, folder_of_real_user)
+{
+	of_real_user(folder);
 }
 
 static void is_mode(const char *path, mode_t mode)
@@ -704,4 +732,52 @@ Test(key, tokens_without)
 	cr_assert_eq(pass(&listener, &caller), TW_OK);
 	tokens_differ();
 	end_all();
+}
+
+/* Takes all that waits; the bytes, and whether the stream has ended. */
+static size_t drain(int sending, int fd, bool *ended)
+{
+	size_t bytes = 0;
+	int left = 1;
+
+	do {
+		char some[4096];
+		ssize_t n = recv(fd, some, sizeof(some), MSG_DONTWAIT);
+
+		bytes += n > 0 ? (size_t)n : 0;
+		*ended = n == 0;
+		cr_assert_eq(ioctl(sending, SIOCOUTQ, &left), 0);
+		left += n > 0;
+	} while (left && !*ended);
+	return bytes;
+}
+
+/* What follows a message of which only a part left could not be read. */
+Test(key, left_in_part)
+{
+	static const struct tw_net_ctrl none;
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(to);
+	int listener_fd = socket(AF_INET, SOCK_STREAM, 0), fd;
+	struct pollfd p = {.events = POLLIN};
+	bool ended = false;
+	size_t bytes = 0;
+
+	strcpy(tw_settings.auth, "none");
+	cr_assert(tw_net_auth());
+	caller.link = (struct tw_net_link){.sock = socket(AF_INET, SOCK_STREAM, 0)};
+	cr_assert_eq(bind(listener_fd, (struct sockaddr *)&to, len), 0);
+	cr_assert_eq(listen(listener_fd, 1), 0);
+	cr_assert_eq(getsockname(listener_fd, (struct sockaddr *)&to, &len), 0);
+	cr_assert_eq(connect(caller.link.sock, (struct sockaddr *)&to, len), 0);
+	p.fd = fd = accept(listener_fd, NULL, NULL);
+	for (int round = 0; round < 100 && bytes % sizeof(none) == 0 && !ended; round++) {
+		while (tw_net_transmit(&caller.link, &none))
+			;
+		bytes += drain(caller.link.sock, fd, &ended);
+	}
+	cr_assert_neq(bytes % sizeof(none), 0, "all that left was whole");
+	if (!ended)
+		cr_assert_eq(poll(&p, 1, 2000 * (int)twt_patience()), 1);
+	cr_assert_eq(recv(fd, &bytes, 1, MSG_DONTWAIT), 0);
 }

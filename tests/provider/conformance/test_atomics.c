@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "engine/engine.h"
 #include "engine/window_internal.h"
 #include "lib/twc.h"
@@ -276,6 +278,35 @@ CONFORMANCE(window_atomics_refused, ANY)
 	a.op = TW_ATOMIC_OPS;
 	twc_check(!tw_window_atomic(ep, &a));
 	end(ep);
+}
+
+/* The owner says that it may be changed, but it is read-only. */
+CONFORMANCE(window_atomics_read_only, ANY)
+{
+	size_t len = 2 * tw_page_size();
+	char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct tw_ep *ep = begin(t, &interface), *owner;
+	uint64_t v[2] = {1, 1}, old[2] = {0}, key = KEY + 1;
+	struct tw_atomic change_it = {TW_ATOMIC_SUM, TW_ATOMIC_UINT64, 1, v, NULL, NULL};
+	struct tw_atomic fetch = {TW_ATOMIC_READ, TW_ATOMIC_UINT64, 1, v, NULL, old};
+	struct tw_atomic across = {TW_ATOMIC_SUM, TW_ATOMIC_UINT64, 2, v, NULL, old};
+
+	twc_check(memory != MAP_FAILED);
+	memset(memory, 7, len);
+	twc_eq(mprotect(memory + len / 2, len / 2, PROT_READ), 0);
+	tw_leave(ep);
+	owner = tw_enter(w.b);
+	twc_eq(tw_window_register(owner, memory, len, 7, &key), TW_OK);
+	tw_leave(owner);
+	ep = tw_enter(w.a);
+	twc_eq(finish(ep, change(ep, key, len / 2, &change_it)), TW_S_ABORTED);
+	twc_eq(finish(ep, change(ep, key, len / 2 - 8, &across)), TW_S_ABORTED);
+	twc_eq(finish(ep, change(ep, key, len / 2, &fetch)), TW_S_OK);
+	twc_eq(old[0], 0x0707070707070707);
+	twc_eq(finish(ep, change(ep, key, len / 2 - 8, &change_it)), TW_S_OK);
+	twc_eq(*(uint64_t *)(void *)(memory + len / 2 - 8), 0x0707070707070708);
+	end(ep);
+	munmap(memory, len);
 }
 
 static bool all_notified(struct tw_ep *ep, void *n)
