@@ -203,6 +203,65 @@ Test(mrapi_races, cancelled_in_wait)
 	free(buf);
 }
 
+static char span[2][SPAN / 64];
+
+static void never(mrapi_event_t event)
+{
+	(void)event;
+}
+
+/* A whole life of a node in a thread that is cancelled as soon as a call lets that happen. */
+static void *lives_cancelled(void *through)
+{
+	mrapi_parameters_t parameters = {0};
+	mrapi_mutex_hndl_t m;
+	mrapi_rmem_hndl_t h;
+	mrapi_request_t r;
+	mrapi_sem_hndl_t s;
+	mrapi_status_t st;
+	mrapi_info_t info;
+	mrapi_key_t key;
+	size_t size;
+
+	twc_check(pthread_cancel(pthread_self()) == 0);
+	/* By these calls alone: those of mrapit.h write files. */
+	mrapi_initialize(MR_DOMAIN, 1, &parameters, &info, &st);
+	m = mrapi_mutex_create(1, NULL, &st);
+	mrapi_mutex_lock(m, &key, MR_LONG, &st);
+	mrapi_mutex_unlock(m, &key, &st);
+	s = mrapi_sem_create(2, NULL, 1, &st);
+	mrapi_sem_lock(s, MR_LONG, &st);
+	mrapi_sem_lock(s, MR_SHORT, &st);
+	twc_check(st == MRAPI_TIMEOUT);
+	mrapi_sem_unlock(s, &st);
+	h = mrapi_rmem_create(3, span[0], MRAPI_RMEM_ATYPE_DEFAULT, NULL, SPAN / 64, &st);
+	mrapi_rmem_attach(h, &st);
+	mrapi_rmem_read_i(h, 0, span[1], 0, SPAN / 64, 1, 0, 0, &r, &st);
+	mrapi_wait(&r, &size, MR_LONG, &st);
+	twc_check(st == MRAPI_SUCCESS);
+	twc_check(mrapi_resources_get(MRAPI_RSRC_CPU, &st) != NULL);
+	mrapi_resource_register_callback(MRAPI_EVENT_RESOURCES_CHANGED, 1, never, &st);
+	mrapi_finalize(&st);
+	twc_check(st == MRAPI_SUCCESS);
+	*(bool *)through = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* No call is a cancellation point; a node can begin afterwards. */
+Test(mrapi_races, cancelled_anywhere)
+{
+	bool through = false;
+	pthread_t thread;
+	void *result;
+
+	twc_check(pthread_create(&thread, NULL, lives_cancelled, &through) == 0);
+	twc_check(pthread_join(thread, &result) == 0);
+	twc_check(through && result == PTHREAD_CANCELED);
+	mr_up(1);
+	mr_down();
+}
+
 /* --------------------------------------------------- a node ends amid locking */
 
 struct contest {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/thread.h"
 #include "mrapi/meta/rsrc.h"
 
 static struct tw_list trees = {&trees, &trees};
@@ -65,6 +66,7 @@ static struct tw_mrapi_tree *make_tree(mrapi_rsrc_filter_t filter)
 	struct tw_mrapi_tree *t = NULL;
 	hwloc_topology_t topology;
 	int cpu = sched_getcpu();
+	TW_NOT_CANCELLED;
 
 	if (hwloc_topology_init(&topology) < 0)
 		return NULL;
