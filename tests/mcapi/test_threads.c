@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that share a node and what it has (3.14.2); a child of the node's process. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -247,5 +248,47 @@ Test(mcapi_threads, fork, .timeout = MCT_TIMEOUT)
 	twc_eq(status, 0);
 	mct_send(ep, ep, 2, 0);
 	twc_eq(mct_recv(ep), 2);
+	mct_down();
+}
+
+/* A whole life of a node in a thread that is cancelled as soon as a call lets that happen. */
+static void *lives_cancelled(void *through)
+{
+	mcapi_status_t st;
+	mcapi_version_t version;
+	mcapi_endpoint_t ep;
+	mcapi_request_t r;
+	uint64_t value = 1;
+	size_t size;
+
+	twc_eq(pthread_cancel(pthread_self()), 0);
+	/* By these calls alone: those of mcapit.h write files. */
+	mcapi_initialize(1, &version, &st);
+	ep = mcapi_create_endpoint(1, &st);
+	mcapi_msg_send(ep, ep, &value, 8, 0, &st);
+	mcapi_msg_recv(ep, &value, 8, &size, &st);
+	twc_eq(st, MCAPI_SUCCESS);
+	mcapi_msg_recv_i(ep, &value, 8, &r, &st);
+	mcapi_wait(&r, &size, &st, 20);
+	twc_eq(st, MCAPI_EREQ_TIMEOUT);
+	mcapi_delete_endpoint(ep, &st);
+	mcapi_finalize(&st);
+	twc_eq(st, MCAPI_SUCCESS);
+	*(bool *)through = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* No call is a cancellation point; a node can begin afterwards. */
+Test(mcapi_threads, cancelled, .timeout = MCT_TIMEOUT)
+{
+	bool through = false;
+	pthread_t thread;
+	void *result;
+
+	twc_eq(pthread_create(&thread, NULL, lives_cancelled, &through), 0);
+	twc_eq(pthread_join(thread, &result), 0);
+	twc_check(through && result == PTHREAD_CANCELED);
+	mct_up(1);
 	mct_down();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Beginning and end, in any order; platforms; memory. */
 #include <dirent.h>
+#include <pthread.h>
 
 #include "panda/pant.h"
 
@@ -52,6 +53,35 @@ Test(panda_init, wrong_order)
 	pan_end();
 	twc_eq(pan_my_pid(), -1);
 	pan_end();
+}
+
+/* Begins, sends and ends in a thread that is cancelled as soon as a call lets that happen. */
+static void *lives_cancelled(void *through)
+{
+	twc_eq(pthread_cancel(pthread_self()), 0);
+	pant_begin(0, 1);
+	twc_eq(pan_mp_register_port(NULL), 1);
+	pant_send(0, 1, "x", 1, PAN_MP_NORMAL);
+	twc_check(pan_mp_receive(1) > 0);
+	pan_poll();
+	pant_end();
+	*(bool *)through = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* No call is a cancellation point, and the next life is as good. */
+Test(panda_init, cancelled)
+{
+	bool through = false;
+	pthread_t thread;
+	void *result;
+
+	twc_eq(pthread_create(&thread, NULL, lives_cancelled, &through), 0);
+	twc_eq(pthread_join(thread, &result), 0);
+	twc_check(through && result == PTHREAD_CANCELED);
+	pant_begin(0, 1);
+	pant_end();
 }
 
 Test(panda_init, again_and_again)

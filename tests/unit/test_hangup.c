@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer without manners, seen by the shared memory provider. */
+/* A peer that does as it likes, seen by the shared memory provider. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -97,5 +97,18 @@ Test(hangup, rings_on, .timeout = TWT_TIMEOUT)
 	while (peer->state == FAKE_UP)
 		fake_pump(&engine);
 	cr_assert_eq(peer->why, TW_ECLOSED);
+	fake_close(&engine);
+}
+
+/* A ring that fills beside a thread that sleeps already: the peer is told to wake it. */
+Test(hangup, reads_late, .timeout = TWT_TIMEOUT)
+{
+	struct fake_peer *peer = connected();
+
+	while (engine.ops->arm(engine.instance))
+		fake_pump(&engine);
+	cr_assert_gt(fake_fill(peer, TW_SEND_PLAIN, 8), 0u);
+	cr_assert_eq(atomic_load(&raw.rx.ring->wants.room), 1u);
+	raw_close(&raw);
 	fake_close(&engine);
 }
