@@ -21,7 +21,7 @@ static const char help[] =
 	"lists what is pending. Looks at all programs that use Tagwire on this host, or\n"
 	"at those of a job (TAGWIRE_JOB, or the name that a launcher gave it). They run\n"
 	"on and do not notice. Exit code: 3 if something waits without end, 0 if not.\n\n"
-	"  --pid P        only this process\n"
+	"  --pid P        what this process waits for\n"
 	"  --interval S   seconds between the two readings; default 0.2\n"
 	"  --all          list everything, not only the oldest three of each process\n"
 	"  --json         one JSON object a line\n"
@@ -158,6 +158,8 @@ static void show_processes(const struct options *o, const struct why_graph *g)
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_actor *a = &g->actors[i];
 
+		if (!why_is_shown(g, i))
+			continue;
 		begin_row(&t, "process", a->now);
 		table_text(&t, a->now->program);
 		why_name(g->now, (int)i, text);
@@ -230,8 +232,11 @@ static void show_waits(const struct options *o, const struct why_graph *g)
 	open_table(&t, o, wait_columns, COUNT(wait_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
-		const struct why_wait **waits = calloc(p->nwaits + 1, sizeof *waits);
+		const struct why_wait **waits;
 
+		if (!why_is_shown(g, i))
+			continue;
+		waits = calloc(p->nwaits + 1, sizeof *waits);
 		if (!waits)
 			bench_fail("no memory");
 		for (unsigned k = 0; k < p->nwaits; k++)
@@ -282,7 +287,7 @@ static void show_messages(const struct options *o, const struct why_graph *g)
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 
-		for (unsigned e = 0; e < p->neps; e++)
+		for (unsigned e = 0; why_is_shown(g, i) && e < p->neps; e++)
 			for (unsigned k = 0; k < p->eps[e].nunexp && (o->all || k < OLDEST); k++) {
 				const struct why_unexp *u = &p->eps[e].unexp[k];
 
@@ -320,7 +325,7 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 
-		for (unsigned e = 0; e < p->neps; e++)
+		for (unsigned e = 0; why_is_shown(g, i) && e < p->neps; e++)
 			for (unsigned k = 0; k < p->eps[e].npeers; k++) {
 				const struct why_peer *peer = &p->eps[e].peers[k];
 
@@ -376,17 +381,23 @@ int main(int argc, char **argv)
 	bool waits;
 
 	parse(&o, argc, argv);
-	why_read(&before, o.job, o.pid);
-	if (!before.n && o.pid)
-		bench_fail("process %d does not use Tagwire%s", (int)o.pid,
-			   before.scan.denied ? ", or may not be looked into" : "");
+	if (o.pid) {
+		why_read(&before, o.job, o.pid);
+		if (!before.n)
+			bench_fail("process %d does not use Tagwire%s", (int)o.pid,
+				   before.scan.denied ? ", or may not be looked into" : "");
+		why_free(&before);
+	}
+	/* Of the others it may wait for one. */
+	why_read(&before, o.job, 0);
 	if (!before.n)
 		bench_fail("no program of %s%s uses Tagwire on this host%s",
 			   o.job ? "job " : "this user", o.job ? o.job : "",
 			   before.scan.denied ? ", of those that may be looked into" : "");
 	pause_for(o.interval);
-	why_read(&now, o.job, o.pid);
+	why_read(&now, o.job, 0);
 	why_graph(&g, &before, &now);
+	g.only = o.pid;
 	waits = why_verdict(&g, sentences);
 	show_verdict(&o, sentences, waits);
 	show_processes(&o, &g);

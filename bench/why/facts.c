@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../cli.h"
+#include "base/hash.h"
 #include "engine/layout.h"
 #include "why.h"
 
@@ -119,6 +120,17 @@ static bool of_job(const char *job, const char *all, size_t len)
 	return false;
 }
 
+/* As the library takes it: see tagwire-settings(7). */
+static void read_job(struct why_proc *p, const char *all, size_t len)
+{
+	char name[256] = "";
+
+	in_environment(all, len, "TAGWIRE_JOB", name, sizeof name);
+	p->job = p->own_job = tw_hash_text(TW_HASH_START, name);
+	if (!*name && in_environment(all, len, "PMIX_NAMESPACE", name, sizeof name))
+		p->job = tw_hash_text(TW_HASH_START, name);
+}
+
 /* State, processor time and place in the kernel. */
 static void read_state(struct why_proc *p)
 {
@@ -157,6 +169,7 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 	unsigned waits = p->nwaits;
 	struct peek m = {.pid = p->pid};
 
+	ep->job = strcmp(ep->e->interface, "fi") == 0 ? p->own_job : p->job;
 	ep->where = ep->e->stats.nic_id << 16 | ep->e->stats.endpoint_id;
 	if (!ep->e->stats.self || ep->e->stats.layout != tw_layout()) {
 		ep->access = WHY_VERSION;
@@ -188,6 +201,7 @@ static struct why_proc *add_process(struct why_facts *f, pid_t pid, const char *
 		bench_fail("no memory");
 	p = &f->procs[f->n++];
 	*p = (struct why_proc){.pid = pid};
+	read_job(p, all, len);
 	read_rank(p, all, len);
 	read_state(p);
 	free(all);

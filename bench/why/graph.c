@@ -22,11 +22,11 @@ bool why_same(const struct why_wait *a, const struct why_wait *b)
 	       a->match == b->match && a->own == b->own;
 }
 
-int why_owner(const struct why_facts *f, uint64_t where)
+int why_owner(const struct why_facts *f, uint64_t job, uint64_t where)
 {
 	for (unsigned i = 0; i < f->n; i++)
 		for (unsigned k = 0; k < f->procs[i].neps; k++)
-			if (f->procs[i].eps[k].where == where)
+			if (f->procs[i].eps[k].job == job && f->procs[i].eps[k].where == where)
 				return (int)i;
 	return WHY_NONE;
 }
@@ -143,7 +143,7 @@ static void nearest_message(struct why_actor *a, const struct why_graph *g,
 		unsigned n = bits(why_differ(u->match, w->match, w->mask));
 
 		/* Of another source only what this would match. */
-		if ((why_owner(g->now, u->from) != from && (n || !w->to)) || n >= best)
+		if ((why_owner(g->now, ep->job, u->from) != from && (n || !w->to)) || n >= best)
 			continue;
 		best = n;
 		a->miss = u;
@@ -192,10 +192,11 @@ static unsigned worth(const struct why_graph *g, int proc)
 	return proc < 0 ? 30 : of[g->actors[proc].mood];
 }
 
-static bool has_interface(const struct why_proc *p, const char *name)
+static bool has_alike(const struct why_proc *p, const struct why_ep *ep)
 {
 	for (unsigned i = 0; i < p->neps; i++)
-		if (strcmp(p->eps[i].e->interface, name) == 0)
+		if (p->eps[i].job == ep->job &&
+		    strcmp(p->eps[i].e->interface, ep->e->interface) == 0)
 			return true;
 	return false;
 }
@@ -207,10 +208,10 @@ static bool may_send(const struct why_graph *g, const struct why_actor *a, const
 	const struct why_proc *p = g->actors[from].now;
 
 	if (!connected)
-		return p != a->now && has_interface(p, ep->e->interface);
+		return p != a->now && has_alike(p, ep);
 	for (unsigned i = 0; i < ep->npeers; i++)
 		if (ep->peers[i].state == TW_PEER_UP && ep->peers[i].where != ep->where &&
-		    why_owner(g->now, ep->peers[i].where) == from)
+		    why_owner(g->now, ep->job, ep->peers[i].where) == from)
 			return true;
 	return false;
 }
@@ -219,7 +220,7 @@ static bool is_connected(const struct why_graph *g, const struct why_ep *ep)
 {
 	for (unsigned i = 0; i < ep->npeers; i++)
 		if (ep->peers[i].state == TW_PEER_UP && ep->peers[i].where != ep->where &&
-		    why_owner(g->now, ep->peers[i].where) >= 0)
+		    why_owner(g->now, ep->job, ep->peers[i].where) >= 0)
 			return true;
 	return false;
 }
@@ -228,8 +229,9 @@ static bool is_connected(const struct why_graph *g, const struct why_ep *ep)
 static uint64_t gone(const struct why_graph *g, const struct why_ep *ep)
 {
 	for (unsigned i = 0; i < ep->npeers; i++)
-		if (ep->peers[i].where != ep->where && (ep->peers[i].state == TW_PEER_DOWN ||
-							why_owner(g->now, ep->peers[i].where) < 0))
+		if (ep->peers[i].where != ep->where &&
+		    (ep->peers[i].state == TW_PEER_DOWN ||
+		     why_owner(g->now, ep->job, ep->peers[i].where) < 0))
 			return ep->peers[i].where;
 	return 0;
 }
@@ -237,7 +239,7 @@ static uint64_t gone(const struct why_graph *g, const struct why_ep *ep)
 static bool has_message_from(const struct why_graph *g, const struct why_ep *ep, int from)
 {
 	for (unsigned i = 0; i < ep->nunexp; i++)
-		if (why_owner(g->now, ep->unexp[i].from) == from)
+		if (why_owner(g->now, ep->job, ep->unexp[i].from) == from)
 			return true;
 	return false;
 }
@@ -318,7 +320,7 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 		c.score = 80, c.ended = w->to;
 		return c;
 	}
-	c.next = why_owner(g->now, w->to);
+	c.next = why_owner(g->now, a->now->eps[w->ep].job, w->to);
 	c.score = worth(g, c.next);
 	if (c.next < 0)
 		c.score = 65, c.ended = w->to;

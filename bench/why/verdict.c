@@ -80,7 +80,7 @@ static bool main_end(const struct why_graph *g, struct end *best, unsigned *n)
 		struct end e;
 		unsigned score;
 
-		if (g->actors[i].mood != WHY_BLOCKED)
+		if (g->actors[i].mood != WHY_BLOCKED || !why_is_shown(g, i))
 			continue;
 		e = follow(g, (int)i);
 		score = ++counts[e.at] * 8 + weight(g, &e);
@@ -297,12 +297,16 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 
 static void say_nothing(const struct why_graph *g, char *text, char *act)
 {
-	unsigned moods[WHY_UNREAD + 1] = {0};
+	unsigned moods[WHY_UNREAD + 1] = {0}, n = 0;
 
-	for (unsigned i = 0; i < g->now->n; i++)
+	for (unsigned i = 0; i < g->now->n; i++) {
+		if (!why_is_shown(g, i))
+			continue;
 		moods[g->actors[i].mood]++;
-	say(text, "Nothing waits without end: of %u process%s %u go on", g->now->n,
-	    g->now->n == 1 ? "" : "es", moods[WHY_GOES_ON]);
+		n++;
+	}
+	say(text, "Nothing waits without end: of %u process%s %u go on", n, n == 1 ? "" : "es",
+	    moods[WHY_GOES_ON]);
 	if (moods[WHY_BLOCKED])
 		say(text, ", %u wait for those", moods[WHY_BLOCKED]);
 	if (moods[WHY_SILENT] + moods[WHY_IDLE])

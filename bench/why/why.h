@@ -80,6 +80,7 @@ enum why_access { WHY_READ, WHY_DENIED, WHY_VERSION, WHY_CHANGED };
 
 struct why_ep {
 	const struct scan_entry *e;
+	uint64_t job; /* a hash of its name; endpoints of another one are strangers */
 	uint64_t where;
 	enum why_access access;
 	bool calls;   /* a thread is inside a blocking call */
@@ -95,6 +96,7 @@ struct why_ep {
 struct why_proc {
 	pid_t pid;
 	char program[17];
+	uint64_t job, own_job; /* hashes: the launcher names it, or only TAGWIRE_JOB does */
 	char rank[16];	/* of a launcher, or empty */
 	char state;	/* of /proc/PID/stat */
 	uint64_t cpu;	/* clock ticks that it has used */
@@ -167,11 +169,17 @@ struct why_graph {
 	struct why_actor *actors; /* by process */
 	double interval, ticks_per_s;
 	unsigned blocked;
+	pid_t only; /* the process that is explained; 0: all */
 };
 
+static inline bool why_is_shown(const struct why_graph *g, unsigned proc)
+{
+	return !g->only || g->actors[proc].now->pid == g->only;
+}
+
 void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *now);
-/* The process that has an endpoint, or WHY_NONE. */
-int why_owner(const struct why_facts *f, uint64_t where);
+/* The process of a job that has an endpoint, or WHY_NONE. */
+int why_owner(const struct why_facts *f, uint64_t job, uint64_t where);
 /* The bits in which a message does not match. */
 static inline uint64_t why_differ(uint64_t match, uint64_t key, uint64_t mask)
 {

@@ -71,7 +71,7 @@ static void host_text(const struct why_facts *f, uint64_t where, char *text, siz
 void why_where_text(const struct why_facts *f, const struct why_ep *ep, uint64_t where, char *text)
 {
 	unsigned id = where & 0xffff;
-	int proc = why_owner(f, where);
+	int proc = why_owner(f, ep->job, where);
 	char host[64];
 
 	if (proc >= 0) {

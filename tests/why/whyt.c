@@ -49,13 +49,15 @@ static void start(const struct whyt_case *c, int me, const char *job)
 }
 
 /* The first three lines that mx_why prints, without their ends. */
-static int ask(const char *job, char lines[LINES][TEXT])
+static int ask(const char *job, pid_t pid, char lines[LINES][TEXT])
 {
-	char command[4096];
+	char command[4096], of[32] = "";
 	FILE *f;
 
-	snprintf(command, sizeof command, "'%s/bench/mx_why' --interval 0.2 '%s' 2>&1",
-		 getenv("builddir") ? getenv("builddir") : ".", job);
+	if (pid)
+		snprintf(of, sizeof of, "--pid %d", (int)pid);
+	snprintf(command, sizeof command, "'%s/bench/mx_why' --interval 0.2 %s %s 2>&1",
+		 getenv("builddir") ? getenv("builddir") : ".", of, pid ? "" : job);
 	f = popen(command, "r");
 	if (!f)
 		return -1;
@@ -104,7 +106,8 @@ static bool all_fit(const struct whyt_case *c, char lines[LINES][TEXT], const pi
 	return true;
 }
 
-static bool explained(const struct whyt_case *c, const char *job, const pid_t *pids)
+/* By the whole job, or by one of its processes. */
+static bool explained(const struct whyt_case *c, const char *job, pid_t pid, const pid_t *pids)
 {
 	char lines[LINES][TEXT] = {""};
 	double limit = twt_now() + TWT_LONG;
@@ -112,7 +115,7 @@ static bool explained(const struct whyt_case *c, const char *job, const pid_t *p
 
 	/* Those of a busy machine need their time to get there. */
 	do {
-		code = ask(job, lines);
+		code = ask(job, pid, lines);
 		if (WIFEXITED(code) && WEXITSTATUS(code) == 3 && all_fit(c, lines, pids))
 			return true;
 	} while (twt_now() < limit);
@@ -121,6 +124,14 @@ static bool explained(const struct whyt_case *c, const char *job, const pid_t *p
 		fprintf(stderr, "  says:   %s\n  not:    %s\n", lines[i],
 			c->want[i] ? c->want[i] : "(anything)");
 	return false;
+}
+
+/* Then the same is said of that process alone. */
+static bool begins_with_role_0(const struct whyt_case *c)
+{
+	const char *first = c->want[0] ? strchr(c->want[0], '{') : NULL;
+
+	return first && strncmp(first, "{0}", 3) == 0 && !strstr(c->want[0], "more wait");
 }
 
 static bool run(const struct whyt_case *c)
@@ -137,7 +148,8 @@ static bool run(const struct whyt_case *c)
 	}
 	if (c->disturb)
 		c->disturb(pids);
-	good = explained(c, job, pids);
+	good = explained(c, job, 0, pids) &&
+	       (!begins_with_role_0(c) || explained(c, job, pids[0], pids));
 	for (int i = 0; i < c->n; i++)
 		kill(pids[i], SIGKILL);
 	for (int i = 0; i < c->n; i++)
