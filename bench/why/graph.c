@@ -262,13 +262,34 @@ static const struct why_peer *trouble_with(const struct why_ep *ep, uint64_t whe
 	return NULL;
 }
 
+/* The peer that alone is connected, if it is not reached. */
+static const struct why_peer *lone_trouble(const struct why_ep *ep)
+{
+	const struct why_peer *lone = NULL;
+
+	for (unsigned i = 0; i < ep->npeers; i++) {
+		if (ep->peers[i].state != TW_PEER_UP || ep->peers[i].where == ep->where)
+			continue;
+		if (lone)
+			return NULL;
+		lone = &ep->peers[i];
+	}
+	return lone ? trouble_with(ep, lone->where) : NULL;
+}
+
 static struct choice from_any(const struct why_graph *g, const struct why_actor *a,
 			      const struct why_wait *w)
 {
 	const struct why_ep *ep = &a->now->eps[w->ep];
-	struct choice c = {.next = WHY_NONE};
+	struct choice c = {.next = WHY_NONE, .trouble = lone_trouble(ep)};
 	bool connected = is_connected(g, ep);
 
+	if (c.trouble) {
+		/* Whatever the other side does. */
+		c.ended = c.trouble->where;
+		c.candidates = 1;
+		return c.score = 80, c;
+	}
 	if (!connected && (c.ended = gone(g, ep)) != 0) {
 		c.trouble = trouble_with(ep, c.ended);
 		return c.score = 65, c;
