@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs a fuzzer without libFuzzer: the inputs of its corpus, then such as come
- * from changing and joining them at random, for some seconds. The seed says
- * which; the input that went wrong is left in the file named at the end.
+ * from changing and joining them at random. The seed says which, and their number
+ * is fixed, so that two runs test the same; with --seconds it goes on for so long.
+ * The input that went wrong is printed, and left in the file named at the end.
  *
  *   fuzz_ring [--seed N] [--seconds N] [--corpus DIR]
  */
@@ -21,6 +22,7 @@ static struct {
 	size_t len;
 } inputs[INPUTS];
 static unsigned ninputs;
+static unsigned long long runs;
 static uint64_t seed = 1, rng;
 static uint8_t now[LONGEST];
 static size_t now_len;
@@ -33,8 +35,11 @@ static void keep_culprit(int sig)
 	if (f) {
 		fwrite(now, 1, now_len, f);
 		fclose(f);
-		fprintf(stderr, "seed %llu: the input is in %s\n", (unsigned long long)seed, name);
 	}
+	fprintf(stderr, "seed %llu, input %llu, which is in %s:\n", (unsigned long long)seed, runs,
+		f ? name : "no file");
+	for (size_t i = 0; i < now_len; i++)
+		fprintf(stderr, "%02x%s", now[i], i % 32 == 31 || i + 1 == now_len ? "\n" : "");
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
@@ -49,24 +54,24 @@ static void add(const uint8_t *data, size_t len)
 
 static void load(const char *dir)
 {
-	struct dirent *e;
-	DIR *d = opendir(dir);
+	struct dirent **names;
+	int n = scandir(dir, &names, NULL, alphasort);
 
-	if (!d) {
+	if (n < 0) {
 		perror(dir);
 		exit(2);
 	}
-	while ((e = readdir(d))) {
+	for (int i = 0; i < n; free(names[i++])) {
 		char path[800];
 		FILE *f;
 
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		if (e->d_name[0] == '.' || !(f = fopen(path, "r")))
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+		if (names[i]->d_name[0] == '.' || !(f = fopen(path, "r")))
 			continue;
 		add(now, fread(now, 1, sizeof(now), f));
 		fclose(f);
 	}
-	closedir(d);
+	free(names);
 }
 
 static uint32_t below(uint32_t n)
@@ -117,8 +122,7 @@ int main(int argc, char **argv)
 {
 	const char *corpus = NULL, *name = strrchr(argv[0], '/');
 	char path[500];
-	double seconds = 3, end;
-	unsigned long long runs = 0;
+	double seconds = 0, end;
 
 	name = name ? name + 1 : argv[0];
 	for (int i = 1; i + 1 < argc; i += 2)
@@ -145,7 +149,8 @@ int main(int argc, char **argv)
 	}
 	add((const uint8_t *)"", 0);
 	rng = seed;
-	for (end = twt_now() + seconds; twt_now() < end; runs++) {
+	end = twt_now() + seconds;
+	for (; seconds > 0 ? twt_now() < end : runs < fuzz_inputs; runs++) {
 		mutate();
 		LLVMFuzzerTestOneInput(now, now_len);
 	}

@@ -15,6 +15,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* How many inputs make check runs: what takes about three seconds. */
+extern const unsigned fuzz_inputs;
+
 #define FUZZ_MUST(cond)                                                                            \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \

@@ -15,6 +15,8 @@
 #include "providers/net/session.h"
 #include "providers/net/tcp/tcp.h"
 
+const unsigned fuzz_inputs = 2000;
+
 #define CHANNELS 3
 #define PACKET 8192
 

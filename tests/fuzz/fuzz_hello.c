@@ -15,6 +15,8 @@
 #include "fuzz/fuzz.h"
 #include "provider/fake.h"
 
+const unsigned fuzz_inputs = 3000;
+
 #define ENOUGH 8192
 
 extern const struct tw_provider tw_provider_shm;

@@ -9,6 +9,8 @@
 #include "mx_extensions.h"
 #include "myriexpress.h"
 
+const unsigned fuzz_inputs = 10000;
+
 #define TAGS 4
 #define REQS 24
 #define BUF 80000 /* more than the longest eager message */

@@ -7,6 +7,8 @@
 #include "fuzz/fuzz.h"
 #include "panda/panda_internal.h"
 
+const unsigned fuzz_inputs = 4500;
+
 #define TICKETS 16
 #define PORTS 8
 #define LONGEST 40000

@@ -15,6 +15,8 @@
 #include "provider/fake.h"
 #include "providers/net/session.h"
 
+const unsigned fuzz_inputs = 10000;
+
 static struct fake engine;
 static struct tw_net_ep *ep;
 static struct tw_net_auth *auth;

@@ -6,6 +6,8 @@
 #include "fuzz/fuzz.h"
 #include "shmem/ring.h"
 
+const unsigned fuzz_inputs = 2000000;
+
 #define SLOTS 64
 #define BYTES 65536
 

@@ -7,6 +7,8 @@
 #include "bench/statscan.h"
 #include "fuzz/fuzz.h"
 
+const unsigned fuzz_inputs = 30000;
+
 const char bench_tool[] = "fuzz_stats";
 
 static struct tw_stats good(void)

@@ -8,6 +8,8 @@
 #include "fuzz/fuzz_tcp.h"
 #include "provider/lone.h"
 
+const unsigned fuzz_inputs = 3000;
+
 #define SLOT 2048
 #define GAP 64
 
