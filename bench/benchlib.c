@@ -113,12 +113,29 @@ static void say_waiting(const struct bench *b, uint32_t id)
 			bench_tool, id, b->o.host, CONNECT_SECONDS, bench_tool, id);
 }
 
+static void own_address(const struct bench *b, struct address *a)
+{
+	mx_endpoint_addr_t mine;
+	mx_return_t rc = mx_get_endpoint_addr(b->endpoint, &mine);
+
+	if (rc == MX_SUCCESS)
+		rc = mx_decompose_endpoint_addr(mine, &a->nic_id, &a->endpoint_id);
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_get_endpoint_addr", rc);
+}
+
 static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 {
 	double end = bench_now() + CONNECT_SECONDS;
+	struct address own;
 	bool said = false;
 	mx_return_t rc;
 
+	own_address(b, &own);
+	if (own.nic_id == nic && own.endpoint_id == id)
+		bench_fail("both ends have the address of endpoint %u: TAGWIRE_PROVIDERS must have "
+			   "a provider that reaches other processes",
+			   id);
 	for (;;) {
 		rc = mx_connect(b->endpoint, nic, id, BENCH_FILTER, CONNECT_SECONDS, &b->peer);
 		if (rc != MX_CONNECTION_FAILED || bench_now() > end)
@@ -149,19 +166,13 @@ static void exchange(struct bench *b)
 static void announce(struct bench *b)
 {
 	char name[MX_MAX_HOSTNAME_LEN + 1] = "?";
-	mx_endpoint_addr_t mine;
 	struct address a = {.pad = 0};
-	mx_return_t rc;
 
 	if (b->o.mode == BENCH_JOB) {
 		exchange(b);
 		return;
 	}
-	rc = mx_get_endpoint_addr(b->endpoint, &mine);
-	if (rc == MX_SUCCESS)
-		rc = mx_decompose_endpoint_addr(mine, &a.nic_id, &a.endpoint_id);
-	if (rc != MX_SUCCESS)
-		bench_failed("mx_get_endpoint_addr", rc);
+	own_address(b, &a);
 	if (b->o.mode == BENCH_LOCAL) {
 		if (send(b->channel, &a, sizeof a, MSG_NOSIGNAL) != sizeof a)
 			bench_child_ended(b);

@@ -19,6 +19,7 @@
 #include "table.h"
 
 #define INLINE inline __attribute__((always_inline))
+#define START_MS 20000 /* for each step of the start, which needs the other end */
 #define POLLS 1000 /* looks at shared memory before the core is offered to others */
 
 const char *const ends_kinds[KINDS] = {"message", "packet", "scalar"};
@@ -73,23 +74,25 @@ static mcapi_endpoint_t endpoint(mcapi_port_t port)
 	return e;
 }
 
-static mcapi_endpoint_t get(const struct perf *p, mcapi_port_t port)
-{
-	mcapi_status_t st;
-	mcapi_endpoint_t e = mcapi_get_endpoint(p->lead, port, &st);
-
-	check("mcapi_get_endpoint", st);
-	return e;
-}
-
 static void finish(const char *call, mcapi_request_t r, mcapi_status_t st)
 {
 	size_t size;
 
 	if (st != MCAPI_ENOT_CONNECTED)
 		check(call, st);
-	mcapi_wait(&r, &size, &st, MCAPI_INFINITE);
+	mcapi_wait(&r, &size, &st, START_MS);
 	check(call, st);
+}
+
+static mcapi_endpoint_t get(const struct perf *p, mcapi_port_t port)
+{
+	mcapi_request_t r;
+	mcapi_endpoint_t e;
+	mcapi_status_t st;
+
+	mcapi_get_endpoint_i(p->lead, port, &e, &r, &st);
+	finish("mcapi_get_endpoint_i", r, st);
+	return e;
 }
 
 static void start_node(struct perf *p)

@@ -255,14 +255,15 @@ int main(int argc, char **argv)
 
 	if (what == CHECK)
 		return hostcheck(format) ? 0 : 1;
-	if (what == SETTINGS) {
+	if (what == SETTINGS)
 		settinglist(format);
-		return 0;
-	}
+	/* It refuses what only it can see to be wrong, and says why. */
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)
 		bench_fail("mx_init: %s", mx_strerror(rc));
+	if (what == SETTINGS)
+		return 0;
 	show_boards(format);
 	show_providers(format);
 	show_limits(format);

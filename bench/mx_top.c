@@ -345,12 +345,16 @@ static void refresh(struct table *t, struct options *o, const struct reading *no
 	struct row *rows = make_rows(now, before, o->order);
 	unsigned n = screen ? screen_rows(now->scan.n) : now->scan.n;
 
+	/* What is wider than the screen is cut. */
 	if (screen)
-		printf("\033[H\033[Jmx_top: %u endpoint%s%s, by %s; keys m b u s p, q ends\n",
+		printf("\033[?7l\033[H\033[Jmx_top: %u endpoint%s%s, by %s; keys m b u s p, q "
+		       "ends\n",
 		       now->scan.n, now->scan.n == 1 ? "" : "s",
 		       now->scan.denied ? " (more of other users)" : "", order_names[o->order]);
 	show(t, rows, n, now->when - start);
-	if (!screen && t->format == TABLE_PLAIN && n)
+	if (screen)
+		fputs("\033[?7h", stdout);
+	else if (t->format == TABLE_PLAIN && n)
 		putchar('\n');
 	bench_output_end();
 	free(rows);

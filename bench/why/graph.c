@@ -131,9 +131,17 @@ static unsigned bits(uint64_t x)
 	return (unsigned)__builtin_popcountll(x);
 }
 
+/* Whether a message is of the peer that is waited for. */
+static bool is_awaited(const struct why_actor *a, const struct why_graph *g, uint64_t from)
+{
+	uint64_t job = a->now->eps[a->wait->ep].job;
+
+	return a->next < 0 ? from == a->ended : why_owner(g->now, job, from) == a->next;
+}
+
 /* The unexpected message of a process that comes nearest to what a receive waits for. */
 static void nearest_message(struct why_actor *a, const struct why_graph *g,
-			    const struct why_wait *w, int from)
+			    const struct why_wait *w)
 {
 	const struct why_ep *ep = &a->now->eps[w->ep];
 	unsigned best = 65;
@@ -143,7 +151,7 @@ static void nearest_message(struct why_actor *a, const struct why_graph *g,
 		unsigned n = bits(why_differ(u->match, w->match, w->mask));
 
 		/* Of another source only what this would match. */
-		if ((why_owner(g->now, ep->job, u->from) != from && (n || !w->to)) || n >= best)
+		if ((!is_awaited(a, g, u->from) && (n || !w->to)) || n >= best)
 			continue;
 		best = n;
 		a->miss = u;
@@ -225,7 +233,15 @@ static bool is_connected(const struct why_graph *g, const struct why_ep *ep)
 	return false;
 }
 
-/* A peer that is gone. */
+static bool is_up(const struct why_ep *ep, uint64_t where)
+{
+	for (unsigned i = 0; i < ep->npeers; i++)
+		if (ep->peers[i].where == where && ep->peers[i].state == TW_PEER_UP)
+			return true;
+	return false;
+}
+
+/* A peer that is gone, or on another host. */
 static uint64_t gone(const struct why_graph *g, const struct why_ep *ep)
 {
 	for (unsigned i = 0; i < ep->npeers; i++)
@@ -364,6 +380,8 @@ static void decide(const struct why_graph *g, struct why_actor *a)
 		a->next = c.next;
 		a->candidates = c.candidates;
 		a->ended = c.ended;
+		a->elsewhere = c.ended && !why_is_local(g->now, c.ended) &&
+			       is_up(&a->now->eps[w->ep], c.ended);
 		a->fails = c.fails;
 		a->trouble = c.trouble;
 	}
@@ -405,8 +423,8 @@ static bool nearer(struct why_graph *g)
 
 static void find_miss(struct why_graph *g, struct why_actor *a)
 {
-	if (a->wait && a->wait->kind == WHY_RECV && a->next >= 0)
-		nearest_message(a, g, a->wait, a->next);
+	if (a->wait && a->wait->kind == WHY_RECV && (a->next >= 0 || a->ended))
+		nearest_message(a, g, a->wait);
 	if (a->wait && (a->wait->kind == WHY_SEND || a->wait->kind == WHY_ACK) && a->next >= 0)
 		nearest_receive(a, g, a->wait, a->next);
 }

@@ -283,15 +283,21 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		say(sentences[1], "%.150s is not reached: %.180s.", other, cause);
 		if (advice)
 			say(sentences[2], "%s.", advice);
+	} else if (a->ended && say_miss(g, e->at, sentences[1], sentences[2])) {
+		return;
+	} else if (a->elsewhere) {
+		say(sentences[1], "%.150s is connected; what it does is seen on its host.", other);
+		say(sentences[2], "Run mx_why there.");
 	} else if (a->ended) {
 		say(sentences[1], "%.150s has ended%s.", other,
-		    why_is_local(g->now, a->ended) ? "" : ", or is on another host");
+		    why_is_local(g->now, a->ended) ? "" : ", or its host is not reached");
 		say(sentences[2], "Find out why it ended; the message will not come.");
 	} else if (a->wait->kind >= WHY_MUTEX) {
 		say(sentences[1], "No process of this host is known to hold it.");
 	} else {
-		say(sentences[1], "No other process is there.");
-		say(sentences[2], "Start it, or end this one.");
+		say(sentences[1], "No other process has connected to it.");
+		say(sentences[2], "Start the other one; if it is on another host, see what it says "
+				  "there.");
 	}
 }
 
@@ -305,12 +311,12 @@ static void say_nothing(const struct why_graph *g, char *text, char *act)
 		moods[g->actors[i].mood]++;
 		n++;
 	}
-	say(text, "Nothing waits without end: of %u process%s %u go on", n, n == 1 ? "" : "es",
-	    moods[WHY_GOES_ON]);
+	say(text, "Nothing waits in Tagwire without end: of %u process%s %u go on", n,
+	    n == 1 ? "" : "es", moods[WHY_GOES_ON]);
 	if (moods[WHY_BLOCKED])
 		say(text, ", %u wait for those", moods[WHY_BLOCKED]);
 	if (moods[WHY_SILENT] + moods[WHY_IDLE])
-		say(text, ", %u do not wait in Tagwire", moods[WHY_SILENT] + moods[WHY_IDLE]);
+		say(text, ", %u do not call it", moods[WHY_SILENT] + moods[WHY_IDLE]);
 	if (moods[WHY_STOPPED])
 		say(text, ", %u are stopped", moods[WHY_STOPPED]);
 	if (moods[WHY_UNREAD])

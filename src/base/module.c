@@ -23,9 +23,10 @@ bool tw_module_installed(const char *name)
 {
 	char path[PATH_SIZE];
 
-	if (*tw_settings.modules && !tw_sys_readable(tw_settings.modules)) {
+	snprintf(path, sizeof(path), "%s/.", tw_settings.modules);
+	if (*tw_settings.modules && !tw_sys_readable(path)) {
 		snprintf(path, sizeof(path), "TAGWIRE_MODULES=%s", tw_settings.modules);
-		tw_report(TW_LOG_ERROR, path, "it cannot be read",
+		tw_report(TW_LOG_ERROR, path, "it is no directory that can be read",
 			  "it names the directory of tagwire_tcp.so and others");
 	}
 	path_of(name, path);

@@ -403,20 +403,23 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		[LIST] = "words with commas between them",
 		[NODES] = "numbers up to 4095 and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
-		[UINT] = "a number, which k, m or g may follow",
 		[RANK] = "a rank and the number of ranks, like 0/2",
 		[BOOL] = "0 or 1",
 	};
-	bool words = strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0;
-	const char *text = getenv(r->name);
-	char near[TW_SETTING_STR_MAX] = "";
+	const char *text = getenv(r->name), *must = *r->limits ? r->limits : forms[r->type];
+	char near[TW_SETTING_STR_MAX] = "", number[128];
 
-	if (words)
+	if (strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0)
 		nearest_word(r->limits + strlen(ONE_OF), text, near);
+	if (r->type == UINT) {
+		snprintf(number, sizeof(number), "a number %s%s; it may end in k, m or g",
+			 *r->limits ? r->limits : "from 0",
+			 strstr(r->limits, " to ") ? "" : " to 4294967295");
+		must = number;
+	}
 	snprintf(out, size,
 		 "%s=%.64s is not a valid value: it must be %s%s%s; see tagwire-settings(7)",
-		 r->name, text, *r->limits ? r->limits : forms[r->type], *near ? "; perhaps " : "",
-		 near);
+		 r->name, text, must, *near ? "; perhaps " : "", near);
 }
 
 int tw_settings_load(char *err, unsigned errlen)

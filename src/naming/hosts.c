@@ -119,6 +119,12 @@ static bool host_parse(char *line, struct tw_known *k)
 	return true;
 }
 
+static enum tw_err hosts_unreadable(const char *path)
+{
+	tw_log(TW_LOG_ERROR, "cannot read TAGWIRE_PEERS=%s: %m", path);
+	return TW_EPROTO;
+}
+
 enum tw_err tw_hosts_load(const char *path)
 {
 	enum tw_err err = TW_OK;
@@ -134,10 +140,8 @@ enum tw_err tw_hosts_load(const char *path)
 	if (!*path)
 		return TW_OK;
 	f = fopen(path, "re");
-	if (!f) {
-		tw_log(TW_LOG_ERROR, "cannot read TAGWIRE_PEERS=%s", path);
-		return TW_EPROTO;
-	}
+	if (!f)
+		return hosts_unreadable(path);
 	while (err == TW_OK && getline(&line, &room, f) >= 0) {
 		number++;
 		if (!host_parse(line, &k)) {
@@ -148,6 +152,9 @@ enum tw_err tw_hosts_load(const char *path)
 			err = tw_hosts_add(&k);
 		}
 	}
+	/* A directory opens. */
+	if (err == TW_OK && ferror(f))
+		err = hosts_unreadable(path);
 	free(line);
 	fclose(f);
 	return err;

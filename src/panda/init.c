@@ -230,7 +230,7 @@ void pan_mp_init(int *argc, char **argv)
 	else if (err != TW_OK)
 		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint: %s",
 		       err == TW_ENOMEM ? "memory or another resource is short"
-					: "the system does not allow it");
+					: "an earlier message says why");
 	pthread_mutex_unlock(&mutex);
 }
 

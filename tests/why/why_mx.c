@@ -225,7 +225,8 @@ static const struct whyt_case cases[] = {
 	 NULL,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
 	  "anybody.",
-	  "No other process is there.", "Start it, or end this one."}},
+	  "No other process has connected to it.",
+	  "Start the other one; if it is on another host, see what it says there."}},
 	{"many",
 	 64,
 	 many,

@@ -186,7 +186,7 @@ static void join_refused(const char *what, int err)
 	char more[64] = "";
 
 	if (err == EMFILE)
-		snprintf(more, sizeof(more), " (RLIMIT_NOFILE is %llu)",
+		snprintf(more, sizeof(more), "; raise ulimit -n, which is %llu",
 			 (unsigned long long)tw_sys_limit(RLIMIT_NOFILE));
 	if (err == ETIMEDOUT)
 		snprintf(more, sizeof(more), " (stopped, or without descriptors?)");
@@ -212,7 +212,9 @@ static mrapi_status_t join_locked(void)
 	}
 	err = claim_slot(&listener);
 	if (err) {
-		join_refused("it is full", err);
+		join_refused(err == ENOSPC ? "it has as many processes as it can have"
+					   : "no place in it is to be had",
+			     err);
 		goto fail;
 	}
 	err = tw_mrapi_service_start(&listener);
