@@ -17,6 +17,7 @@
 #include "base/fds.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -190,6 +191,7 @@ static int listen_in(struct tw_sock_listener *l, const struct place *p,
 static int listen_own(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog)
 {
 	int probe = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	char text[96];
 	int err = probe < 0 ? errno : 0;
 
 	for (unsigned i = 0; i < PLACES && !err; i++) {
@@ -205,11 +207,12 @@ static int listen_own(struct tw_sock_listener *l, const struct tw_sock_name *nam
 			err = 0;
 	}
 	tw_fd_close(probe);
-	if (!err && l->fd[TW_SOCK_OWN] < 0 && *tw_settings.dir)
-		tw_log(TW_LOG_ERROR,
-		       "TAGWIRE_DIR=%s is not used: it must be this user's alone (mode 700) and at "
-		       "most 48 bytes long, and its parent directory must exist",
-		       tw_settings.dir);
+	if (!err && l->fd[TW_SOCK_OWN] < 0 && *tw_settings.dir) {
+		snprintf(text, sizeof(text), "TAGWIRE_DIR=%.64s", tw_settings.dir);
+		tw_report(TW_LOG_ERROR, text, "it is not used",
+			  "it must be this user's alone (mode 700) and at most 48 bytes long, and "
+			  "its parent directory must exist");
+	}
 	return err;
 }
 

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "mrapi/remote/remote.h"
 
 bool tw_mrapi_remote_hosts(void)
@@ -254,6 +255,10 @@ mrapi_status_t tw_mrapi_remote_join(uint32_t me)
 	const struct tw_mrapi_ctrl c = about_node(n);
 	mrapi_status_t status = tw_mrapi_hosts_ask(&c);
 
+	if (status == MRAPI_ERR_MEM_LIMIT) {
+		tw_log(TW_LOG_ERROR, "mrapi: no memory is left to tell other hosts of a node");
+		status = MRAPI_ENO_INIT;
+	}
 	tw_mrapi_admin_lock();
 	if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->born != tw_mrapi_self.as.born)
 		status = MRAPI_ERR_NODE_INITIALIZED;
