@@ -125,16 +125,19 @@ enum tw_err tw_net_err_of(int error)
 	}
 }
 
-/* The system has refused to call there. */
+/* The system has refused to call there. The caller says that the peer is not reached. */
 static void unreached(const struct tw_net_link *l, int error)
 {
+	char host[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32], cause[80];
 	enum tw_err err = tw_net_err_of(error);
 
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
 		return;
-	l->ep->host->up->trouble(l->ep->host, l->link.peer, err, strerror(error),
-				 "its host must be up, and reached from the board of this endpoint "
-				 "(TAGWIRE_BOARDS)");
+	snprintf(cause, sizeof(cause), "%s", strerror(error));
+	tw_report_who(who, sizeof(who), l->other.endpoint_id,
+		      tw_inet_text(&l->peer_addr, host, sizeof(host)));
+	tw_report(TW_LOG_INFO, who, cause,
+		  "its host must be up, and reached from the board of this endpoint");
 }
 
 /* The board of the peer whose turn it is to be called; 0 is its own. */
