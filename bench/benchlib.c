@@ -132,6 +132,9 @@ static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 	mx_return_t rc;
 
 	own_address(b, &own);
+	if (own.nic_id == nic && own.endpoint_id == id && b->o.mode == BENCH_CLIENT)
+		bench_fail("endpoint %u is this end's own: start '%s --server --endpoint %u' first",
+			   id, bench_tool, id);
 	if (own.nic_id == nic && own.endpoint_id == id)
 		bench_fail("both ends have the address of endpoint %u: TAGWIRE_PROVIDERS must have "
 			   "a provider that reaches other processes",

@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 		return hostcheck(format) ? 0 : 1;
 	if (what == SETTINGS)
 		settinglist(format);
-	/* It refuses what only it can see to be wrong, and says why. */
+	/* It refuses values that look valid in the table, as of an interface that is not there. */
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)

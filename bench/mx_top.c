@@ -257,6 +257,10 @@ static void show(struct table *t, const struct row *rows, unsigned n, double tim
 
 /* The terminal ---------------------------------------------------------------- */
 
+/* Until SCREEN_WRAP, what is wider than the screen is cut. */
+#define SCREEN_CLEAR "\033[?7l\033[H\033[J"
+#define SCREEN_WRAP "\033[?7h"
+
 static struct termios shell; /* as it was */
 static bool raw;
 static volatile sig_atomic_t ended;
@@ -345,15 +349,13 @@ static void refresh(struct table *t, struct options *o, const struct reading *no
 	struct row *rows = make_rows(now, before, o->order);
 	unsigned n = screen ? screen_rows(now->scan.n) : now->scan.n;
 
-	/* What is wider than the screen is cut. */
 	if (screen)
-		printf("\033[?7l\033[H\033[Jmx_top: %u endpoint%s%s, by %s; keys m b u s p, q "
-		       "ends\n",
+		printf(SCREEN_CLEAR "mx_top: %u endpoint%s%s, by %s; keys m b u s p, q ends\n",
 		       now->scan.n, now->scan.n == 1 ? "" : "s",
 		       now->scan.denied ? " (more of other users)" : "", order_names[o->order]);
 	show(t, rows, n, now->when - start);
 	if (screen)
-		fputs("\033[?7h", stdout);
+		fputs(SCREEN_WRAP, stdout);
 	else if (t->format == TABLE_PLAIN && n)
 		putchar('\n');
 	bench_output_end();

@@ -233,14 +233,6 @@ static bool is_connected(const struct why_graph *g, const struct why_ep *ep)
 	return false;
 }
 
-static bool is_up(const struct why_ep *ep, uint64_t where)
-{
-	for (unsigned i = 0; i < ep->npeers; i++)
-		if (ep->peers[i].where == where && ep->peers[i].state == TW_PEER_UP)
-			return true;
-	return false;
-}
-
 /* A peer that is gone, or on another host. */
 static uint64_t gone(const struct why_graph *g, const struct why_ep *ep)
 {
@@ -380,8 +372,6 @@ static void decide(const struct why_graph *g, struct why_actor *a)
 		a->next = c.next;
 		a->candidates = c.candidates;
 		a->ended = c.ended;
-		a->elsewhere = c.ended && !why_is_local(g->now, c.ended) &&
-			       is_up(&a->now->eps[w->ep], c.ended);
 		a->fails = c.fails;
 		a->trouble = c.trouble;
 	}

@@ -254,6 +254,17 @@ static void say_silent(const struct why_graph *g, int proc, char *why, char *act
 	}
 }
 
+/* Whether the endpoint that is waited for is connected, and on another host. */
+static bool is_elsewhere(const struct why_graph *g, const struct why_actor *a)
+{
+	const struct why_ep *ep = &a->now->eps[a->wait->ep];
+
+	for (unsigned i = 0; i < ep->npeers; i++)
+		if (ep->peers[i].where == a->ended && ep->peers[i].state == TW_PEER_UP)
+			return !why_is_local(g->now, a->ended);
+	return false;
+}
+
 static void say_chain(const struct why_graph *g, const struct end *e, unsigned n,
 		      char sentences[3][WHY_TEXT])
 {
@@ -285,7 +296,7 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 			say(sentences[2], "%s.", advice);
 	} else if (a->ended && say_miss(g, e->at, sentences[1], sentences[2])) {
 		return;
-	} else if (a->elsewhere) {
+	} else if (is_elsewhere(g, a)) {
 		say(sentences[1], "%.150s is connected; what it does is seen on its host.", other);
 		say(sentences[2], "Run mx_why there.");
 	} else if (a->ended) {

@@ -159,8 +159,7 @@ struct why_actor {
 	unsigned miss_ep;	      /* at that endpoint of that process, */
 	int miss_at;
 	const struct why_wait *miss_recv; /* by that receive; NULL: none is posted */
-	uint64_t ended;			  /* the endpoint that it waits for, which has ended, */
-	bool elsewhere;			  /* or is connected, and on another host; */
+	uint64_t ended;			  /* the endpoint that it waits for, which is not here, */
 	uint8_t fails;			  /* or to which its connection fails: an enum tw_status */
 	const struct why_peer *trouble;	  /* or which its provider does not reach, and says why */
 };

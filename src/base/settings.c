@@ -412,8 +412,7 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 	if (strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0)
 		nearest_word(r->limits + strlen(ONE_OF), text, near);
 	if (r->type == UINT) {
-		snprintf(number, sizeof(number), "a number %s%s; it may end in k, m or g",
-			 *r->limits ? r->limits : "from 0",
+		snprintf(number, sizeof(number), "a number %s%s", r->limits,
 			 strstr(r->limits, " to ") ? "" : " to 4294967295");
 		must = number;
 	}

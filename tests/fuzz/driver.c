@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs a fuzzer without libFuzzer: the inputs of its corpus, then such as come
- * from changing and joining them at random. The seed says which, and their number
- * is fixed, so that two runs test the same; with --seconds it goes on for so long.
+ * from changing and joining them at random. The seed says which. Their number is
+ * fixed, so that two runs have the same inputs, but with --seconds the time is.
  * The input that went wrong is printed, and left in the file named at the end.
  *
  *   fuzz_ring [--seed N] [--seconds N] [--corpus DIR]

@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* How many inputs make check runs: what takes about three seconds. */
+/* How many inputs make check runs, in about three seconds. */
 extern const unsigned fuzz_inputs;
 
 #define FUZZ_MUST(cond)                                                                            \

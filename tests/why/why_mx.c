@@ -219,6 +219,15 @@ static const struct whyt_case cases[] = {
 	  "endpoint 2 of this host.",
 	  "Endpoint 2 of this host has ended.",
 	  "Find out why it ended; the message will not come."}},
+	{"killed_after_wrong_tag",
+	 2,
+	 wrong_tag,
+	 murder,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x11 from "
+	  "endpoint 2 of this host.",
+	  "A message with match information 0x15 (100 bytes) from endpoint 2 of this host waits "
+	  "unmatched: the receive wants 0x11, which differs in bits 0x4.",
+	  "Correct the tag or port of the send or of the receive."}},
 	{"alone",
 	 1,
 	 alone,
