@@ -22,8 +22,9 @@ struct tw_settings tw_settings = {
 #define DEFAULT_PATH(x) x
 #define DEFAULT_RANK(x) x
 #define DEFAULT_UINT(x) #x
+#define DEFAULT_SIZE(x) #x
 #define DEFAULT_BOOL(x) #x
-enum type { STR, TRUST, LIST, NODES, PATH, UINT, RANK, BOOL };
+enum type { STR, TRUST, LIST, NODES, PATH, UINT, SIZE, RANK, BOOL };
 
 /* Without pointers, so that the loader has nothing to relocate. */
 static const struct {
@@ -71,7 +72,7 @@ static unsigned shift_of(char unit)
 	}
 }
 
-static int parse_uint(const char *text, uint32_t *out)
+static int parse_number(const char *text, bool units, uint32_t *out)
 {
 	unsigned long long v;
 	unsigned shift;
@@ -83,7 +84,7 @@ static int parse_uint(const char *text, uint32_t *out)
 	v = strtoul(text, &end, 0);
 	if (errno || v > UINT32_MAX)
 		return -1;
-	shift = shift_of(*end);
+	shift = units ? shift_of(*end) : 0;
 	v <<= shift;
 	end += shift > 0;
 	if (*end || v > UINT32_MAX)
@@ -172,7 +173,8 @@ static int setting_parse(enum type type, const char *text, void *out)
 	case PATH:
 		return parse_text(text, out, TW_SETTING_PATH_MAX);
 	case UINT:
-		return parse_uint(text, out);
+	case SIZE:
+		return parse_number(text, type == SIZE, out);
 	case RANK:
 		return parse_rank(text, out);
 	default:
@@ -227,9 +229,9 @@ static bool number_fits(const char *limits, uint32_t n)
 
 static bool setting_fits(enum type type, const char *limits, const void *value)
 {
-	if (!*limits)
+	if (!*limits || type == BOOL)
 		return true;
-	if (type == UINT)
+	if (type == UINT || type == SIZE)
 		return number_fits(limits, *(const uint32_t *)value);
 	return words_fit(type, limits + strlen(ONE_OF), value);
 }
@@ -255,11 +257,26 @@ static const char *after(const struct row *r)
 	return r->limits + strlen(r->limits) + 1;
 }
 
-/* The value of a setting in the environment, or NULL. */
-static const char *from_environment(const char *name, enum type type)
+#define VARIABLE_MAX 64
+
+const char *tw_settings_prefix;
+
+static const char *variable(const char *name, enum type type)
 {
 	/* A privileged program must not take these from its user. */
 	return type == PATH || type == TRUST ? secure_getenv(name) : getenv(name);
+}
+
+/* The value of a setting in the environment, or NULL, and the variable that has it. */
+static const char *from_environment(const char *name, enum type type, char used[VARIABLE_MAX])
+{
+	const char *text = variable(name, type);
+
+	snprintf(used, VARIABLE_MAX, "%s", name);
+	if (text || !tw_settings_prefix)
+		return text;
+	snprintf(used, VARIABLE_MAX, "%s%s", tw_settings_prefix, name);
+	return variable(used, type);
 }
 
 /*
@@ -270,10 +287,11 @@ static void setting_join_launcher(struct tw_settings *s)
 {
 	const char *name = getenv("PMIX_NAMESPACE");
 	size_t len = name ? strlen(name) : 0;
+	char used[VARIABLE_MAX];
 
 	if (len >= sizeof(s->job))
 		name += len - (sizeof(s->job) - 1);
-	if (len && !getenv("TAGWIRE_JOB"))
+	if (len && !from_environment("TAGWIRE_JOB", STR, used))
 		parse_word(name, s->job, sizeof(s->job));
 }
 
@@ -284,13 +302,13 @@ static void setting_join_launcher(struct tw_settings *s)
 static struct row read_all(struct tw_settings *s, bool environment)
 {
 	struct row r = row_at(names);
+	char used[VARIABLE_MAX];
 
 	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
-		enum type type = (enum type)table[i].type;
-		const char *text = environment ? from_environment(r.name, type) : NULL;
+		enum type type = r.type = (enum type)table[i].type;
+		const char *text = environment ? from_environment(r.name, type, used) : NULL;
 		void *value = (char *)s + table[i].at;
 
-		r.type = type;
 		/* No list of the library is of use without a word. */
 		if (text && !*text && (type == LIST || type == NODES))
 			text = NULL;
@@ -371,23 +389,30 @@ static void nearest_word(const char *words, const char *text, char out[TW_SETTIN
 	}
 }
 
+static const char *without_prefix(const char *text)
+{
+	size_t len = tw_settings_prefix ? strlen(tw_settings_prefix) : 0;
+
+	return len && strncmp(text, tw_settings_prefix, len) == 0 ? text + len : text;
+}
+
 /* By the name that no program may define (tests/checks/imports). */
 extern char **__environ;
 
 bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 {
 	for (; __environ && __environ[*at]; ++*at) {
-		const char *text = __environ[*at], *name;
-		size_t len = strcspn(text, "=");
+		const char *text = __environ[*at], *bare = without_prefix(text), *name;
+		size_t len = strcspn(bare, "=");
 
-		if (strncmp(text, "TAGWIRE_", 8) != 0)
+		if (strncmp(bare, "TAGWIRE_", 8) != 0)
 			continue;
-		name = nearest_name(text, len);
-		if (name && strlen(name) == len && memcmp(name, text, len) == 0)
+		name = nearest_name(bare, len);
+		if (name && strlen(name) == len && memcmp(name, bare, len) == 0)
 			continue;
 		snprintf(out, size,
 			 "%.*s is no setting, and is ignored%s%s; see tagwire-settings(7)",
-			 (int)tw_min(len, (size_t)64), text, name ? ": perhaps it should be " : "",
+			 (int)strcspn(text, "="), text, name ? ": perhaps it should be " : "",
 			 name ? name : "");
 		++*at;
 		return true;
@@ -404,21 +429,21 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		[NODES] = "numbers up to 4095 and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
 		[RANK] = "a rank and the number of ranks, like 0/2",
-		[BOOL] = "0 or 1",
 	};
-	const char *text = getenv(r->name), *must = *r->limits ? r->limits : forms[r->type];
-	char near[TW_SETTING_STR_MAX] = "", number[128];
+	const char *must = *r->limits ? r->limits : forms[r->type], *text;
+	char near[TW_SETTING_STR_MAX] = "", number[128], used[VARIABLE_MAX];
 
+	text = from_environment(r->name, r->type, used);
 	if (strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0)
 		nearest_word(r->limits + strlen(ONE_OF), text, near);
-	if (r->type == UINT) {
+	if (r->type == UINT || r->type == SIZE) {
 		snprintf(number, sizeof(number), "a number %s%s", r->limits,
 			 strstr(r->limits, " to ") ? "" : " to 4294967295");
 		must = number;
 	}
 	snprintf(out, size,
-		 "%s=%.64s is not a valid value: it must be %s%s%s; see tagwire-settings(7)",
-		 r->name, text, must, *near ? "; perhaps " : "", near);
+		 "%s=%.64s is not a valid value: it must be %s%s%s; see tagwire-settings(7)", used,
+		 text, must, *near ? "; perhaps " : "", near);
 }
 
 int tw_settings_load(char *err, unsigned errlen)

@@ -18,6 +18,7 @@ typedef char tw_setting_RANK[TW_SETTING_STR_MAX];
 typedef char tw_setting_LIST[TW_SETTING_LIST_MAX];
 typedef char tw_setting_NODES[TW_SETTING_LIST_MAX];
 typedef uint32_t tw_setting_UINT;
+typedef uint32_t tw_setting_SIZE;
 typedef bool tw_setting_BOOL;
 
 struct tw_settings {
@@ -27,6 +28,9 @@ struct tw_settings {
 };
 
 extern struct tw_settings tw_settings;
+
+/* A variable of this and a setting's name has its value where the setting's own is not set. */
+extern const char *tw_settings_prefix;
 
 /*
  * Reads the environment. Returns -1 with a message in err when a value is invalid. All

@@ -81,11 +81,22 @@ struct fi_provider tw_fi_provider = {
 	.cleanup = cleanup,
 };
 
+/* fi_info -e lists them. */
+static void define_settings(void)
+{
+	tw_settings_prefix = "FI_";
+#define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
+	fi_param_define(&tw_fi_provider, &env[sizeof("TAGWIRE_") - 1], FI_PARAM_STRING, "%s", text);
+#include "base/settings.def"
+#undef TW_SETTING
+}
+
 struct fi_provider *fi_prov_ini(void);
 struct fi_provider *fi_prov_ini(void)
 {
 	/* That of the library it is loaded into, which passes over providers that are older than
 	 * what a client asks for. */
 	tw_fi_provider.fi_version = fi_version();
+	define_settings();
 	return &tw_fi_provider;
 }

@@ -36,6 +36,34 @@ Test(fi_refusals, objects)
 	fit_close(&t);
 }
 
+static bool offers_tagwire(void)
+{
+	struct fi_info *h = fit_hints(&(struct fit_how){0}), *info = NULL;
+	int err = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info);
+
+	fi_freeinfo(info);
+	fi_freeinfo(h);
+	return err == 0;
+}
+
+/* Each setting has a second name, which fi_info -e lists. */
+Test(fi_refusals, settings)
+{
+	struct fi_param *params;
+	int n, listed = 0;
+
+	fit_env("self,shm");
+	setenv("FI_TAGWIRE_RETRY", "1", 1);
+	cr_assert(!offers_tagwire(), "FI_TAGWIRE_RETRY=1 is accepted");
+	setenv("TAGWIRE_RETRY", "10000", 1);
+	cr_assert(offers_tagwire(), "FI_TAGWIRE_RETRY is read where TAGWIRE_RETRY is set");
+	fit_ok(fi_getparams(&params, &n));
+	for (int i = 0; i < n; i++)
+		listed += !strcmp(params[i].name, "FI_TAGWIRE_RETRY") && *params[i].help_string;
+	fi_freeparams(params);
+	fit_eq(listed, 1);
+}
+
 /* What fi_getinfo() would not have returned, in an info that was changed since. */
 Test(fi_refusals, changed_info)
 {

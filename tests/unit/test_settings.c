@@ -40,6 +40,11 @@ static bool same_UINT(uint32_t a, uint32_t b)
 	return a == b;
 }
 
+static bool same_SIZE(uint32_t a, uint32_t b)
+{
+	return a == b;
+}
+
 static bool same_LIST(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
@@ -114,14 +119,6 @@ static const char *sample(const char *env)
 						       : "push";
 }
 
-/* The range of some numbers begins or ends near their defaults. */
-static const char *number(const char *env, uint32_t dflt)
-{
-	if (dflt == 65536)
-		return "128k";
-	return strcmp(env, "TAGWIRE_LOG") == 0 ? "3" : dflt == 20480 ? "4k" : "64k";
-}
-
 /* Values that are valid for every setting of the type, and no default. */
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(env, dflt) sample(env)
@@ -130,7 +127,9 @@ static const char *number(const char *env, uint32_t dflt)
 #define TEXT_LIST(env, dflt) sample(env)
 #define TEXT_RANK(env, dflt) "1/3"
 #define TEXT_NODES(env, dflt) "0-3=alpha,5=beta"
-#define TEXT_UINT(env, dflt) number(env, dflt)
+/* The range of the log's level ends at 4; others begin at 100 or end at 51968. */
+#define TEXT_UINT(env, dflt) (strcmp(env, "TAGWIRE_LOG") == 0 ? "3" : "40000")
+#define TEXT_SIZE(env, dflt) "64k"
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
 #define VALUE_TRUST(env, dflt) sample(env)
@@ -138,11 +137,8 @@ static const char *number(const char *env, uint32_t dflt)
 #define VALUE_LIST(env, dflt) sample(env)
 #define VALUE_RANK(env, dflt) "1/3"
 #define VALUE_NODES(env, dflt) "0-3=alpha,5=beta"
-#define VALUE_UINT(env, dflt)                                                                      \
-	((dflt) == 65536		   ? 131072u                                               \
-	 : (dflt) == 20480		   ? 4096u                                                 \
-	 : strcmp(env, "TAGWIRE_LOG") == 0 ? 3u                                                    \
-					   : 65536u)
+#define VALUE_UINT(env, dflt) (strcmp(env, "TAGWIRE_LOG") == 0 ? 3u : 40000u)
+#define VALUE_SIZE(env, dflt) 65536u
 #define VALUE_BOOL(env, dflt) !(dflt)
 
 Test(settings, each_one_is_read)
