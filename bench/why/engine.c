@@ -252,6 +252,6 @@ bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned 
 	if (strcmp(ep->e->interface, "mcapi") == 0)
 		why_mcapi(m, p, ep, index, address(e.owner));
 	if (strcmp(ep->e->interface, "panda") == 0)
-		why_panda(m, p, index, address(e.owner));
+		why_panda(m, p, ep, index, address(e.owner));
 	return true;
 }

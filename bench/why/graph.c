@@ -302,6 +302,11 @@ static struct choice from_any(const struct why_graph *g, const struct why_actor 
 		c.trouble = trouble_with(ep, c.ended);
 		return c.score = 65, c;
 	}
+	if (!connected && ep->lost) {
+		c.ended = ep->lost;
+		c.fails = ep->lost_why;
+		return c.score = 65, c;
+	}
 	for (unsigned i = 0; i < g->now->n; i++) {
 		unsigned score;
 

@@ -38,7 +38,8 @@ static bool see_ticket(void *arg, uint64_t node)
 	return true;
 }
 
-void why_panda(struct peek *m, struct why_proc *p, unsigned index, uint64_t group)
+void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index,
+	       uint64_t group)
 {
 	struct walk w = {.m = m, .p = p, .index = index};
 	struct tw_panda_peer peer;
@@ -53,6 +54,10 @@ void why_panda(struct peek *m, struct why_proc *p, unsigned index, uint64_t grou
 		if (!peek(m, at, &peer, sizeof peer))
 			return;
 		w.to = peer.m.where;
+		if (peer.m.state == TW_MEMBER_LOST && peer.m.why != TW_S_OK) {
+			ep->lost = peer.m.where;
+			ep->lost_why = peer.m.why;
+		}
 		peek_list(m, at + offsetof(struct tw_panda_peer, out), MOST_TICKETS, see_ticket,
 			  &w);
 		peek_list(m, at + offsetof(struct tw_panda_peer, unacked), MOST_TICKETS, see_ticket,

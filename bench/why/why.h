@@ -91,6 +91,8 @@ struct why_ep {
 	unsigned nunexp;
 	struct why_peer *peers;
 	unsigned npeers;
+	uint64_t lost; /* Panda: a platform that was not reached, and why */
+	uint8_t lost_why;
 };
 
 struct why_proc {
@@ -128,7 +130,8 @@ struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind);
 bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index);
 void why_mcapi(struct peek *m, struct why_proc *p, const struct why_ep *ep, unsigned index,
 	       uint64_t node);
-void why_panda(struct peek *m, struct why_proc *p, unsigned index, uint64_t group);
+void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index,
+	       uint64_t group);
 void why_locks(struct why_facts *f);
 #define WHY_SEGMENT "/memfd:tagwire-mrapi (deleted)"
 #define WHY_PATH 320

@@ -167,6 +167,7 @@ struct tw_net_link {
 	unsigned port, port_try;      /* numbers of the port that is called, and of the next */
 	unsigned port_again;	      /* one that is called again before it, + 1; 0: none */
 	unsigned hung_up, full;	      /* times */
+	uint32_t hung_port;	      /* where each call was ended, or 0 */
 	bool reached;		      /* one of the ports let a call in */
 	struct tw_net_silent *silent; /* the other ports that are called, or NULL */
 	uint32_t peer_port;

@@ -13,9 +13,12 @@
  *	says late-rank		pan_init() with --panda-rank, after mx_job_exchange()
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says platform-there	is a platform of Panda, says so, and waits for the end of its input
+ *	says platform-receives	the same, but waits for a message
+ *	says platform-exchanges	as platform, and then waits for a message
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
  *				id, and waits for the end of its input
+ *	says hang-up ID		ends every call at the TCP port of an id, which it prints
  *	says queues		two endpoints, one with receives and a message that waits; prints
  *				its id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint
@@ -90,7 +93,7 @@ static void serve(uint32_t filter)
 }
 
 /* One that another program has is taken as well. */
-static void take_port(uint16_t port)
+static int take_port(uint16_t port)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 sa6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -104,6 +107,7 @@ static void take_port(uint16_t port)
 		(void)!bind(fd, (struct sockaddr *)&sa, sizeof(sa));
 	}
 	listen(fd, 1);
+	return fd;
 }
 
 static void squat(uint32_t id)
@@ -115,6 +119,17 @@ static void squat(uint32_t id)
 	printf("%u\n", id);
 	fflush(stdout);
 	await_end();
+}
+
+/* As a program does that cannot take a call. */
+static void hang_up(uint32_t id)
+{
+	int fd = take_port((uint16_t)(PORT + id)), caller;
+
+	printf("%u\n", id);
+	fflush(stdout);
+	while ((caller = accept(fd, NULL, NULL)) >= 0)
+		close(caller);
 }
 
 static void queues(void)
@@ -183,6 +198,11 @@ static void platform_there(void)
 	puts("platform");
 	fflush(stdout);
 	await_end();
+}
+
+static void platform_receives(void)
+{
+	pan_mp_finish_receive(pan_mp_receive(1), NULL, NULL);
 }
 
 static void wait_for(char *host, uint32_t id)
@@ -275,10 +295,20 @@ int main(int argc, char **argv)
 		platform();
 	} else if (!strcmp(what, "platform-there")) {
 		platform_there();
+	} else if (!strcmp(what, "platform-receives")) {
+		begin_platform();
+		puts("platform");
+		fflush(stdout);
+		platform_receives();
+	} else if (!strcmp(what, "platform-exchanges")) {
+		platform();
+		platform_receives();
 	} else if (!strcmp(what, "serve") && argc == 3) {
 		serve((uint32_t)atoi(argv[2]));
 	} else if (!strcmp(what, "squat") && argc == 3) {
 		squat((uint32_t)atoi(argv[2]));
+	} else if (!strcmp(what, "hang-up") && argc == 3) {
+		hang_up((uint32_t)atoi(argv[2]));
 	} else if (!strcmp(what, "queues")) {
 		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {

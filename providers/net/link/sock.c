@@ -227,6 +227,18 @@ static enum tw_err strange(const struct tw_net_link *l)
 	return s->why;
 }
 
+/* No port has the endpoint, as far as is known: at one, somebody ends every call. */
+static void sock_hung_up(const struct tw_net_link *l)
+{
+	char cause[80];
+
+	snprintf(cause, sizeof(cause), "its host ends every call at TCP port %u", l->hung_port);
+	l->ep->host->up->trouble(
+		l->ep->host, l->link.peer, TW_ECLOSED, cause,
+		"its program may say why (a key or a descriptor is missing), or is "
+		"not open, and the port another program's");
+}
+
 /* This is said if nothing more is heard. */
 static void unanswered(const struct tw_net_link *l)
 {
@@ -295,6 +307,8 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 		return TW_OK;
 	if (err == TW_ECLOSED && l->stranger.why != TW_OK)
 		return strange(l);
+	if (err == TW_ECLOSED && l->hung_port)
+		sock_hung_up(l);
 	if (err == TW_OK)
 		unanswered(l);
 	/* Read while the other host answers. A resource like others: the reason was logged. */
@@ -363,12 +377,14 @@ static void room_later(struct tw_net_link *l)
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 {
 	bool known = why == TW_AGAIN || (l->channel >= TW_NET_SHAKE && why != TW_EPROTO);
+	uint32_t port = tw_net_port(l->other.endpoint_id, l->port);
 	uint64_t since;
 
 	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
 	tw_net_sock_close(l);
 	switch (l->state) {
 	case TW_NET_NEW:
+		l->hung_port = why != TW_EPROTO ? port : 0;
 		if (known)
 			room_later(l);
 		else if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
