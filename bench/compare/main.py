@@ -259,8 +259,22 @@ def output(args, results):
     return 0
 
 
+def printed():
+    """What was printed has arrived: only now is it known of a file on a full disk."""
+    try:
+        sys.stdout.flush()
+        return True
+    except OSError as why:
+        complain(why)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+
+
 def main(sources, programs, version):
-    args = arguments(version)
+    try:
+        args = arguments(version)
+    except SystemExit as end:
+        return end.code if printed() else 1
     try:
         results = load(args.saved) if args.saved else measure(args, sources, programs)
         if not any(results.samples.get(p['key']) for p in results.peers):
