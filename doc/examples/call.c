@@ -16,6 +16,10 @@ int main(int argc, char **argv)
 	int port, reply;
 
 	pan_init(&argc, argv);
+	if (pan_nr_platforms() < 2) {
+		fprintf(stderr, "two platforms are needed: mpirun -np 2 %s\n", argv[0]);
+		return 1;
+	}
 	pan_mp_init(&argc, argv);
 	port = pan_mp_register_port(NULL); /* on all platforms, in the same order */
 	pan_start();
