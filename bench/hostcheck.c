@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 static const struct table_column columns[] = {
-	{"kind", "kind", "%s"},
 	{"what", "what", "%s"},
 	{"here", "here", "%s"},
 	{"without_it", "without it", "%s"},
@@ -148,8 +147,6 @@ static const struct {
 
 static void put(struct table *t, const char *name, const char *here, const char *without)
 {
-	if (t->format == TABLE_JSON)
-		table_text(t, "check");
 	table_text(t, name);
 	table_text(t, here);
 	if (without)
@@ -198,11 +195,10 @@ static void put_quota(struct table *t)
 
 bool hostcheck(enum table_format format)
 {
-	unsigned skip = format == TABLE_JSON ? 0 : 1;
 	bool complete = true;
 	struct table t;
 
-	table_open(&t, format, columns + skip, sizeof(columns) / sizeof(*columns) - skip);
+	table_open_kind(&t, format, "check", columns, sizeof(columns) / sizeof(*columns));
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		int err = calls[i].try();
 

@@ -27,7 +27,6 @@ static const char help[] =
 	"  -h, --help; -V, --version\n";
 
 static const struct table_column endpoint_columns[] = {
-	{"kind", "kind", "%s"},
 	{"pid", "pid", "%" PRIu64},
 	{"program", "program", "%s"},
 	{"board", "board", "%" PRIu64},
@@ -42,7 +41,6 @@ static const struct table_column endpoint_columns[] = {
 };
 
 static const struct table_column peer_columns[] = {
-	{"kind", "kind", "%s"},
 	{"pid", "pid", "%" PRIu64},
 	{"board", "board", "%" PRIu64},
 	{"endpoint", "endpoint", "%" PRIu64},
@@ -57,7 +55,6 @@ static const struct table_column peer_columns[] = {
 	{"messages_received", "received", "%" PRIu64},
 };
 static const struct table_column queue_columns[] = {
-	{"kind", "kind", "%s"},
 	{"pid", "pid", "%" PRIu64},
 	{"board", "board", "%" PRIu64},
 	{"endpoint", "endpoint", "%" PRIu64},
@@ -109,20 +106,6 @@ static void parse(struct options *o, int argc, char **argv)
 	bench_cli_end(argc, argv);
 }
 
-/* The kind tells JSON objects apart; in tables their headings do. */
-static bool with_kind(const struct options *o)
-{
-	return o->format == TABLE_JSON;
-}
-
-static void open_table(struct table *t, const struct options *o, const struct table_column *columns,
-		       unsigned n)
-{
-	unsigned skip = with_kind(o) ? 0 : 1;
-
-	table_open(t, o->format, columns + skip, n - skip);
-}
-
 static void put_session(struct table *t, uint32_t session)
 {
 	char text[16];
@@ -154,13 +137,11 @@ static unsigned count_peers(const struct tw_stats *s)
 	return n;
 }
 
-static void show_endpoint(struct table *t, const struct options *o, const struct scan_entry *e)
+static void show_endpoint(struct table *t, const struct scan_entry *e)
 {
 	const struct tw_stats *s = &e->stats;
 	char nic[BENCH_NIC_TEXT];
 
-	if (with_kind(o))
-		table_text(t, "endpoint");
 	table_count(t, (uint64_t)e->pid);
 	table_text(t, e->program);
 	table_count(t, s->board);
@@ -198,14 +179,11 @@ static void put_paths(struct table *t, const struct tw_stats_peer *p)
 		table_none(t);
 }
 
-static void show_peer(struct table *t, const struct options *o, const struct scan_entry *e,
-		      unsigned i)
+static void show_peer(struct table *t, const struct scan_entry *e, unsigned i)
 {
 	const struct tw_stats_peer *p = &e->stats.peers[i];
 	char nic[BENCH_NIC_TEXT];
 
-	if (with_kind(o))
-		table_text(t, "peer");
 	table_count(t, (uint64_t)e->pid);
 	table_count(t, e->stats.board);
 	table_count(t, e->stats.endpoint_id);
@@ -229,13 +207,13 @@ static void show_peers(const struct options *o, const struct scan *s)
 		total += count_peers(&s->entries[n]->stats);
 	if (!total)
 		return;
-	if (!with_kind(o))
+	if (o->format != TABLE_JSON)
 		putchar('\n');
-	open_table(&t, o, peer_columns, COUNT(peer_columns));
+	table_open_kind(&t, o->format, "peer", peer_columns, COUNT(peer_columns));
 	for (unsigned n = 0; n < s->n; n++)
 		for (unsigned i = 0; i < s->entries[n]->stats.npeers; i++)
 			if (s->entries[n]->stats.peers[i].state != TW_PEER_NONE)
-				show_peer(&t, o, s->entries[n], i);
+				show_peer(&t, s->entries[n], i);
 	table_close(&t);
 }
 
@@ -261,11 +239,9 @@ static void put_source(struct table *t, uint64_t from)
 		table_none(t);
 }
 
-static void begin_queued(struct table *t, const struct options *o, const struct scan_entry *e,
-			 const char *queue, uint64_t match)
+static void begin_queued(struct table *t, const struct scan_entry *e, const char *queue,
+			 uint64_t match)
 {
-	if (with_kind(o))
-		table_text(t, "queued");
 	table_count(t, (uint64_t)e->pid);
 	table_count(t, e->stats.board);
 	table_count(t, e->stats.endpoint_id);
@@ -280,8 +256,7 @@ static int by_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void show_queues_of(struct table *t, const struct options *o, const struct why_proc *p,
-			   unsigned index)
+static void show_queues_of(struct table *t, const struct why_proc *p, unsigned index)
 {
 	const struct why_ep *ep = &p->eps[index];
 	unsigned shown = 0;
@@ -291,14 +266,14 @@ static void show_queues_of(struct table *t, const struct options *o, const struc
 
 		if (w->kind != WHY_RECV || w->ep != index)
 			continue;
-		begin_queued(t, o, ep->e, "posted", w->match);
+		begin_queued(t, ep->e, "posted", w->match);
 		put_hex(t, w->mask);
 		put_source(t, w->to);
 		table_count(t, w->len);
 		shown++;
 	}
 	for (unsigned i = 0; i < ep->nunexp && i < OLDEST; i++) {
-		begin_queued(t, o, ep->e, "unexpected", ep->unexp[i].match);
+		begin_queued(t, ep->e, "unexpected", ep->unexp[i].match);
 		table_none(t);
 		put_source(t, ep->unexp[i].from);
 		table_count(t, ep->unexp[i].len);
@@ -311,7 +286,7 @@ static void show_queues(const struct options *o)
 	struct table t;
 
 	why_read(&f, NULL, o->pid);
-	open_table(&t, o, queue_columns, COUNT(queue_columns));
+	table_open_kind(&t, o->format, "queued", queue_columns, COUNT(queue_columns));
 	for (unsigned i = 0; i < f.n; i++) {
 		struct why_proc *p = &f.procs[i];
 
@@ -319,13 +294,13 @@ static void show_queues(const struct options *o)
 			qsort(p->waits, p->nwaits, sizeof *p->waits, by_order);
 		for (unsigned k = 0; k < p->neps; k++)
 			if (o->endpoint == SCAN_ANY || o->endpoint == p->eps[k].e->stats.endpoint_id)
-				show_queues_of(&t, o, p, k);
+				show_queues_of(&t, p, k);
 		if (p->denied)
 			fprintf(stderr, "%s: process %d: its memory may not be read, so its queues "
 				"are not shown: look as its user, or as root\n",
 				bench_tool, (int)p->pid);
 	}
-	if (t.ncells && !with_kind(o))
+	if (t.ncells && o->format != TABLE_JSON)
 		putchar('\n');
 	if (t.ncells || o->format == TABLE_CSV)
 		table_close(&t);
@@ -353,9 +328,9 @@ int main(int argc, char **argv)
 		scan_failed(o.pid);
 	if (!s.n)
 		return scan_nothing(&s, o.pid, o.endpoint);
-	open_table(&t, &o, endpoint_columns, COUNT(endpoint_columns));
+	table_open_kind(&t, o.format, "endpoint", endpoint_columns, COUNT(endpoint_columns));
 	for (unsigned n = 0; n < s.n; n++)
-		show_endpoint(&t, &o, s.entries[n]);
+		show_endpoint(&t, s.entries[n]);
 	table_close(&t);
 	if (o.queues && any_queued(&s))
 		show_queues(&o);

@@ -26,7 +26,6 @@ static const char help[] =
 	"  -h, --help; -V, --version\n";
 
 static const struct table_column board_columns[] = {
-	{"kind", "kind", "%s"},
 	{"board", "board", "%" PRIu64},
 	{"nic_id", "NIC id", "%s"},
 	{"name", "name", "%s"},
@@ -40,7 +39,6 @@ static const struct table_column board_columns[] = {
 };
 
 static const struct table_column provider_columns[] = {
-	{"kind", "kind", "%s"},
 	{"board", "board", "%" PRIu64},
 	{"provider", "provider", "%s"},
 	{"here", "here", "%s"},
@@ -48,7 +46,6 @@ static const struct table_column provider_columns[] = {
 };
 
 static const struct table_column limit_columns[] = {
-	{"kind", "kind", "%s"},
 	{"limit", "limit", "%s"},
 	{"value", "value", "%" PRIu64},
 };
@@ -136,8 +133,6 @@ static void show_board(struct table *t, uint32_t board, uint64_t nic_id)
 {
 	char nic[BENCH_NIC_TEXT], name[MX_MAX_HOSTNAME_LEN + 1] = "";
 
-	if (t->format == TABLE_JSON)
-		table_text(t, "board");
 	table_count(t, board);
 	table_text(t, bench_nic_text(nic_id, nic));
 	if (mx_nic_id_to_hostname(nic_id, name) == MX_SUCCESS)
@@ -151,14 +146,6 @@ static void show_board(struct table *t, uint32_t board, uint64_t nic_id)
 	put_string(t, MX_PRODUCT_CODE, board);
 	put_string(t, MX_PART_NUMBER, board);
 	put_number(t, MX_SERIAL_NUMBER, board);
-}
-
-static void open_table(struct table *t, enum table_format format,
-		       const struct table_column *columns, unsigned n)
-{
-	unsigned skip = format == TABLE_JSON ? 0 : 1; /* the kind tells JSON objects apart */
-
-	table_open(t, format, columns + skip, n - skip);
 }
 
 static void show_boards(enum table_format format)
@@ -176,7 +163,7 @@ static void show_boards(enum table_format format)
 	rc = mx_get_info(NULL, MX_NIC_IDS, NULL, 0, ids, (uint32_t)((count + 1) * sizeof *ids));
 	if (rc != MX_SUCCESS)
 		bench_fail("NIC ids: %s", mx_strerror(rc));
-	open_table(&t, format, board_columns, COUNT(board_columns));
+	table_open_kind(&t, format, "board", board_columns, COUNT(board_columns));
 	for (uint32_t i = 0; i < count && ids[i]; i++) {
 		if (mx_nic_id_to_board_number(ids[i], &board) != MX_SUCCESS)
 			board = i;
@@ -204,8 +191,6 @@ static void show_providers_at(struct table *t, uint32_t board)
 			    sizeof here);
 		mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER_TEXT, &i, sizeof i, text,
 			    MX_MAX_STR_LEN);
-		if (t->format == TABLE_JSON)
-			table_text(t, "provider");
 		table_count(t, board);
 		table_text(t, name);
 		table_text(t, here ? "yes" : "no");
@@ -222,7 +207,7 @@ static void show_providers(enum table_format format)
 	if (format != TABLE_JSON)
 		putchar('\n');
 	number(MX_NIC_COUNT, 0, &count);
-	open_table(&t, format, provider_columns, COUNT(provider_columns));
+	table_open_kind(&t, format, "provider", provider_columns, COUNT(provider_columns));
 	for (uint32_t board = 0; board < count; board++)
 		show_providers_at(&t, board);
 	table_close(&t);
@@ -234,10 +219,8 @@ static void show_limits(enum table_format format)
 
 	if (format != TABLE_JSON)
 		putchar('\n');
-	open_table(&t, format, limit_columns, COUNT(limit_columns));
+	table_open_kind(&t, format, "limit", limit_columns, COUNT(limit_columns));
 	for (unsigned i = 0; i < COUNT(limits); i++) {
-		if (format == TABLE_JSON)
-			table_text(&t, "limit");
 		table_text(&t, limits[i].name);
 		if (limits[i].key)
 			put_number(&t, limits[i].key, 0);

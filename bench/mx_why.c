@@ -32,28 +32,31 @@ static const char help[] =
 #define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
 
 static const struct table_column process_columns[] = {
-	{"kind", "kind", "%s"},		  {"pid", "pid", "%" PRIu64},
-	{"program", "program", "%s"},	  {"name", "name", "%s"},
-	{"state", "state", "%s"},	  {"seconds", "for at least s", "%.1f"},
+	{"pid", "pid", "%" PRIu64},
+	{"program", "program", "%s"},
+	{"name", "name", "%s"},
+	{"state", "state", "%s"},
+	{"seconds", "for at least s", "%.1f"},
 	{"waits_for", "waits for", "%s"},
 };
 static const struct table_column wait_columns[] = {
-	{"kind", "kind", "%s"},		{"pid", "pid", "%" PRIu64},
-	{"request", "request", "%s"},	{"other", "other side", "%s"},
-	{"match", "match", "%s"},	{"mask", "mask", "%s"},
-	{"bytes", "bytes", "%" PRIu64}, {"moved", "moved", "%" PRIu64},
-	{"state", "state", "%s"},	{"seconds", "at least s", "%.1f"},
+	{"pid", "pid", "%" PRIu64},
+	{"request", "request", "%s"},
+	{"other", "other side", "%s"},
+	{"match", "match", "%s"},
+	{"mask", "mask", "%s"},
+	{"bytes", "bytes", "%" PRIu64},
+	{"moved", "moved", "%" PRIu64},
+	{"state", "state", "%s"},
+	{"seconds", "at least s", "%.1f"},
 };
 static const struct table_column message_columns[] = {
-	{"kind", "kind", "%s"},	  {"pid", "pid", "%" PRIu64},	  {"from", "from", "%s"},
-	{"match", "match", "%s"}, {"bytes", "bytes", "%" PRIu64}, {"why", "why unmatched", "%s"},
+	{"pid", "pid", "%" PRIu64},	{"from", "from", "%s"},		{"match", "match", "%s"},
+	{"bytes", "bytes", "%" PRIu64}, {"why", "why unmatched", "%s"},
 };
 static const struct table_column peer_columns[] = {
-	{"kind", "kind", "%s"},
-	{"pid", "pid", "%" PRIu64},
-	{"peer", "peer", "%s"},
-	{"trouble", "trouble", "%s"},
-	{"credits", "credits", "%" PRIu64},
+	{"pid", "pid", "%" PRIu64},    {"peer", "peer", "%s"},
+	{"trouble", "trouble", "%s"},  {"credits", "credits", "%" PRIu64},
 	{"granted", "of", "%" PRIu64},
 };
 
@@ -96,15 +99,6 @@ static void parse(struct options *o, int argc, char **argv)
 		bench_usage("only one job at a time");
 }
 
-/* The kind tells JSON objects apart; in tables their headings do. */
-static void open_table(struct table *t, const struct options *o, const struct table_column *columns,
-		       unsigned n)
-{
-	unsigned skip = o->format == TABLE_JSON ? 0 : 1;
-
-	table_open(t, o->format, columns + skip, n - skip);
-}
-
 /* Without rows there is no heading. */
 static void close_table(struct table *t)
 {
@@ -112,12 +106,10 @@ static void close_table(struct table *t)
 		table_close(t);
 }
 
-static void begin_row(struct table *t, const char *kind, const struct why_proc *p)
+static void begin_row(struct table *t, const struct why_proc *p)
 {
 	if (t->ncells == 0 && t->at == 0 && t->format == TABLE_PLAIN)
 		putchar('\n');
-	if (t->format == TABLE_JSON)
-		table_text(t, kind);
 	table_count(t, (uint64_t)p->pid);
 }
 
@@ -154,13 +146,13 @@ static void show_processes(const struct options *o, const struct why_graph *g)
 	char text[WHY_TEXT];
 	struct table t;
 
-	open_table(&t, o, process_columns, COUNT(process_columns));
+	table_open_kind(&t, o->format, "process", process_columns, COUNT(process_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_actor *a = &g->actors[i];
 
 		if (!why_is_shown(g, i))
 			continue;
-		begin_row(&t, "process", a->now);
+		begin_row(&t, a->now);
 		table_text(&t, a->now->program);
 		why_name(g->now, (int)i, text);
 		table_text(&t, text);
@@ -196,7 +188,7 @@ static void put_other(struct table *t, const struct why_graph *g, const struct w
 static void show_wait(struct table *t, const struct why_graph *g, const struct why_actor *a,
 		      const struct why_wait *w)
 {
-	begin_row(t, "request", a->now);
+	begin_row(t, a->now);
 	table_text(t, why_kind_text(w->kind));
 	put_other(t, g, a, w);
 	if (w->kind >= WHY_MUTEX) {
@@ -229,7 +221,7 @@ static void show_waits(const struct options *o, const struct why_graph *g)
 {
 	struct table t;
 
-	open_table(&t, o, wait_columns, COUNT(wait_columns));
+	table_open_kind(&t, o->format, "request", wait_columns, COUNT(wait_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 		const struct why_wait **waits;
@@ -283,7 +275,7 @@ static void show_messages(const struct options *o, const struct why_graph *g)
 	char text[WHY_TEXT];
 	struct table t;
 
-	open_table(&t, o, message_columns, COUNT(message_columns));
+	table_open_kind(&t, o->format, "message", message_columns, COUNT(message_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 
@@ -291,7 +283,7 @@ static void show_messages(const struct options *o, const struct why_graph *g)
 			for (unsigned k = 0; k < p->eps[e].nunexp && (o->all || k < OLDEST); k++) {
 				const struct why_unexp *u = &p->eps[e].unexp[k];
 
-				begin_row(&t, "message", p);
+				begin_row(&t, p);
 				why_where_text(g->now, &p->eps[e], u->from, text);
 				table_text(&t, text);
 				put_hex(&t, u->match);
@@ -321,7 +313,7 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 	char text[WHY_TEXT];
 	struct table t;
 
-	open_table(&t, o, peer_columns, COUNT(peer_columns));
+	table_open_kind(&t, o->format, "peer", peer_columns, COUNT(peer_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 
@@ -331,7 +323,7 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 
 				if (!trouble(peer))
 					continue;
-				begin_row(&t, "peer", p);
+				begin_row(&t, p);
 				why_where_text(g->now, &p->eps[e], peer->where, text);
 				table_text(&t, text);
 				table_text(&t, trouble(peer));
@@ -345,8 +337,10 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 static void show_verdict(const struct options *o, char sentences[3][WHY_TEXT], bool waits)
 {
 	static const struct table_column columns[] = {
-		{"kind", "", "%s"}, {"hangs", "", "%s"},  {"who", "", "%s"},
-		{"why", "", "%s"},  {"advice", "", "%s"},
+		{"hangs", "", "%s"},
+		{"who", "", "%s"},
+		{"why", "", "%s"},
+		{"advice", "", "%s"},
 	};
 	struct table t;
 
@@ -356,8 +350,7 @@ static void show_verdict(const struct options *o, char sentences[3][WHY_TEXT], b
 				puts(sentences[i]);
 		return;
 	}
-	table_open(&t, o->format, columns, COUNT(columns));
-	table_text(&t, "verdict");
+	table_open_kind(&t, o->format, "verdict", columns, COUNT(columns));
 	table_text(&t, waits ? "yes" : "no");
 	for (unsigned i = 0; i < 3; i++)
 		table_text(&t, sentences[i]);

@@ -15,15 +15,13 @@
 #include "cli.h"
 
 static const struct table_column columns[] = {
-	{"kind", "kind", "%s"}, {"setting", "setting", "%s"}, {"value", "value", "%s"},
-	{"from", "from", "%s"}, {"limits", "limits", "%s"},   {"meaning", "meaning", "%s"},
+	{"setting", "setting", "%s"}, {"value", "value", "%s"},	    {"from", "from", "%s"},
+	{"limits", "limits", "%s"},   {"meaning", "meaning", "%s"},
 };
 
 static void show(struct table *t, const char *name, const char *value, const char *limits,
 		 const char *meaning)
 {
-	if (t->format == TABLE_JSON)
-		table_text(t, "setting");
 	table_text(t, name);
 	table_text(t, value);
 	table_text(t, secure_getenv(name)		      ? "environment"
@@ -45,7 +43,7 @@ static void show(struct table *t, const char *name, const char *value, const cha
 
 void settinglist(enum table_format format)
 {
-	unsigned skip = format == TABLE_JSON ? 0 : 1, at = 0;
+	unsigned at = 0;
 	char text[TW_SETTING_LIST_MAX];
 	struct table t;
 
@@ -53,7 +51,7 @@ void settinglist(enum table_format format)
 		bench_fail("%s", text);
 	while (tw_settings_stranger(&at, text, sizeof(text)))
 		fprintf(stderr, "%s: %s\n", bench_tool, text);
-	table_open(&t, format, columns + skip, sizeof(columns) / sizeof(*columns) - skip);
+	table_open_kind(&t, format, "setting", columns, sizeof(columns) / sizeof(*columns));
 #define TW_SETTING(ident, env, type, dflt, limits, meaning)                                        \
 	SHOW_##type(tw_settings.ident);                                                            \
 	show(&t, env, text, limits, meaning);

@@ -26,6 +26,13 @@ void table_open(struct table *t, enum table_format format, const struct table_co
 	fflush(stdout);
 }
 
+void table_open_kind(struct table *t, enum table_format format, const char *kind,
+		     const struct table_column *columns, unsigned ncolumns)
+{
+	table_open(t, format, columns, ncolumns);
+	t->kind = kind;
+}
+
 void table_open_flow(struct table *t, enum table_format format, const struct table_column *columns,
 		     unsigned ncolumns)
 {
@@ -145,7 +152,13 @@ static void put(struct table *t, const char *text, bool is_text)
 		putchar(last ? '\n' : ',');
 		break;
 	case TABLE_JSON:
-		printf("%s\"%s\":", at ? "," : "{", t->columns[at].key);
+		if (at)
+			putchar(',');
+		else if (t->kind)
+			printf("{\"kind\":\"%s\",", t->kind);
+		else
+			putchar('{');
+		printf("\"%s\":", t->columns[at].key);
 		put_json(text, is_text);
 		if (last)
 			puts("}");

@@ -25,6 +25,7 @@ struct table {
 	enum table_format format;
 	const struct table_column *columns;
 	unsigned ncolumns;
+	const char *kind; /* or NULL */
 	unsigned at; /* the column of the next cell */
 	/*
 	 * A plain table waits here until its widths are known. One that flows prints each row when
@@ -43,6 +44,13 @@ void table_open_flow(struct table *t, enum table_format format, const struct tab
 /* Starts a table; CSV gets its heading now. */
 void table_open(struct table *t, enum table_format format, const struct table_column *columns,
 		unsigned ncolumns);
+
+/*
+ * The same of a tool that has several tables, whose JSON objects are told apart by a first member
+ * "kind" with this text.
+ */
+void table_open_kind(struct table *t, enum table_format format, const char *kind,
+		     const struct table_column *columns, unsigned ncolumns);
 
 /* Unprintable characters become '?': another user may have chosen the text. */
 void table_printable(char *text);
