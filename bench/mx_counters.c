@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "cli.h"
+#include "series.h"
 #include "statscan.h"
 #include "table.h"
 
@@ -57,14 +58,6 @@ struct look {
 	double when;
 };
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -102,14 +95,6 @@ static void parse(struct options *o, int argc, char **argv)
 		bench_usage("--count needs --watch");
 }
 
-static const struct scan_entry *find(const struct scan *s, const struct scan_entry *like)
-{
-	for (unsigned i = 0; i < s->n; i++)
-		if (s->entries[i]->dev == like->dev && s->entries[i]->ino == like->ino)
-			return s->entries[i];
-	return NULL;
-}
-
 static void show_counter(struct table *t, const struct scan_entry *e, unsigned i)
 {
 	char unknown[32];
@@ -128,7 +113,7 @@ static void show(struct table *t, const struct options *o, const struct look *th
 {
 	for (unsigned n = 0; n < this->scan.n; n++) {
 		const struct scan_entry *e = this->scan.entries[n];
-		const struct scan_entry *before = find(&last->scan, e);
+		const struct scan_entry *before = scan_find(&last->scan, e);
 
 		for (unsigned i = 0; i < e->stats.ncounters; i++) {
 			if (!e->stats.counters[i] && !o->all)
@@ -174,14 +159,14 @@ static void pause_until(double when)
 static int watch(const struct options *o)
 {
 	struct look this, last = {.when = 0};
-	double start = now();
+	double start = bench_now();
 	struct table t;
 
 	table_open(&t, o->format, columns, NCOLUMNS);
 	for (uint64_t i = 0; i < o->count; i++) {
 		if (i)
 			pause_until(start + (double)i * o->watch);
-		this.when = now();
+		this.when = bench_now();
 		if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0) {
 			if (i && errno == ENOENT)
 				return 0; /* the program has ended */

@@ -135,14 +135,6 @@ static double per_second(const struct scan_entry *now, const struct scan_entry *
 	return (double)(now->stats.counters[counter] - before->stats.counters[counter]) / seconds;
 }
 
-static const struct scan_entry *same(const struct scan *s, const struct scan_entry *e)
-{
-	for (unsigned i = 0; i < s->n; i++)
-		if (s->entries[i]->dev == e->dev && s->entries[i]->ino == e->ino)
-			return s->entries[i];
-	return NULL;
-}
-
 static double key_of(const struct row *r)
 {
 	switch (r->order) {
@@ -182,7 +174,8 @@ static struct row *make_rows(const struct reading *now, const struct reading *be
 	if (!rows)
 		bench_fail("no memory");
 	for (unsigned i = 0; i < now->scan.n; i++) {
-		const struct scan_entry *e = now->scan.entries[i], *was = same(&before->scan, e);
+		const struct scan_entry *e = now->scan.entries[i],
+					*was = scan_find(&before->scan, e);
 
 		rows[i] = (struct row){
 			.e = e,

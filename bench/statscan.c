@@ -193,6 +193,14 @@ void scan_failed(pid_t pid)
 	bench_fail("process %d: %s: look as its user, or as root", (int)pid, strerror(errno));
 }
 
+const struct scan_entry *scan_find(const struct scan *s, const struct scan_entry *like)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->entries[i]->dev == like->dev && s->entries[i]->ino == like->ino)
+			return s->entries[i];
+	return NULL;
+}
+
 void scan_free(struct scan *s)
 {
 	for (unsigned i = 0; i < s->n; i++)

@@ -39,6 +39,8 @@ struct scan {
 int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id);
 /* Opens a regular file of at least so many bytes for reading; -1 if it is not one. */
 int scan_open_regular(const char *path, size_t least, struct stat *st);
+/* The same endpoint in another scan, or NULL. */
+const struct scan_entry *scan_find(const struct scan *s, const struct scan_entry *like);
 /* Says why it cannot, by errno, and ends the program. */
 void scan_failed(pid_t pid) __attribute__((noreturn));
 void scan_free(struct scan *s);
