@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* VIII Cancelling sends and connects: either the cancel wins or the receive, on both sides. */
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -310,6 +311,75 @@ static void receive_at_random(struct mxt_side *s)
 	nothing_waits(s->ep);
 	mxt_await(s->fd);
 	mxt_eq(twt_put(s->fd, seen, sizeof(seen)), 0);
+}
+
+struct collector {
+	mx_endpoint_t ep;
+	mx_request_t req;
+	uint32_t collected;
+	mx_status_t status;
+};
+
+static void *collect(void *arg)
+{
+	struct collector *c = arg;
+	mx_request_t req = c->req;
+	mx_return_t rc;
+
+	do
+		rc = mx_test(c->ep, &req, &c->status, &c->collected);
+	while (rc == MX_SUCCESS && !c->collected);
+	mxt_check(rc == MX_SUCCESS || rc == MX_BAD_REQUEST);
+	return NULL;
+}
+
+/* One thread cancels what another one collects: one of them ends it, and the other hears so. */
+Test(mx_withdraw, beside_one_that_collects, .timeout = MXT_TIMEOUT)
+{
+	enum { ROUNDS = 400 };
+	int withdrawn = 0, received = 0, collected = 0;
+	mx_request_t s, r = 0;
+	uint32_t result, len;
+	struct mxt_pair p;
+	uint64_t rnd = 31;
+	pthread_t thread;
+	mx_return_t rc;
+
+	mxt_up();
+	mxt_pair(&p);
+	for (int i = 0; i < ROUNDS; i++) {
+		struct collector c = {.ep = p.a};
+		int back, arrived;
+
+		len = lens[1 + i % 3];
+		result = 0;
+		s = c.req = mxt_issend(p.a, out, len, p.ab, 1);
+		mxt_eq(pthread_create(&thread, NULL, collect, &c), 0);
+		for (uint64_t n = twt_random(&rnd) % 40; n; n--)
+			mxt_ok(mx_progress(p.a));
+		if (i & 1)
+			r = mxt_irecv(p.b, in, len, 1);
+		rc = mx_cancel(p.a, &s, &result);
+		mxt_check(rc == MX_SUCCESS || rc == MX_BAD_REQUEST);
+		mxt_eq(pthread_join(thread, NULL), 0);
+		back = rc == MX_SUCCESS && result;
+		mxt_eq(back + c.collected, 1);
+		arrived = c.collected && c.status.code == MX_STATUS_SUCCESS;
+		mxt_check(arrived || back || c.status.code == MX_STATUS_CANCELLED);
+		mxt_check(!arrived || i & 1);
+		if (arrived)
+			mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
+		else if (i & 1)
+			mxt_eq(cancel(p.b, &r), 1);
+		withdrawn += back;
+		received += arrived;
+		collected += c.collected && !arrived;
+	}
+	nothing_waits(p.b);
+	cr_log_info("%d withdrawn, %d received, %d collected", withdrawn, received, collected);
+	mxt_eq(withdrawn + received + collected, ROUNDS);
+	mxt_pair_end(&p);
+	mxt_down();
 }
 
 struct flying {
