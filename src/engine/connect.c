@@ -12,9 +12,8 @@
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
-#define FIRST_RETRY_US 2000  /* doubled at each failure, */
-#define CLOSED_RETRY_US 50000 /* up to this: an endpoint may be opened at any moment, */
-#define MOST_RETRY_US 1000000 /* or this: what else is wrong takes somebody to mend it */
+#define FIRST_RETRY_US 2000  /* doubled at each failure, as somebody must mend what is wrong, */
+#define MOST_RETRY_US 1000000 /* up to this */
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -43,15 +42,18 @@ static void again_after(struct tw_peer *p, uint32_t us)
 	tw_timer(&p->ep->host, p->retry);
 }
 
+/* One that is only closed may be opened at any moment: the time between attempts grows slowly. */
 static uint32_t later_us(struct tw_peer *p, enum tw_err why)
 {
-	uint32_t most = why == TW_ECLOSED ? CLOSED_RETRY_US : MOST_RETRY_US;
-	uint32_t us = FIRST_RETRY_US << p->failed;
+	bool closed = why == TW_ECLOSED && !p->trouble;
+	uint64_t us = closed	       ? (p->failed + 1ull) * FIRST_RETRY_US
+		      : p->failed < 10 ? (uint64_t)FIRST_RETRY_US << p->failed
+				       : MOST_RETRY_US;
 
-	if (us >= most)
-		return most;
+	if (us >= MOST_RETRY_US)
+		return MOST_RETRY_US;
 	p->failed++;
-	return us;
+	return (uint32_t)us;
 }
 
 static void attempt_failed(struct tw_peer *p, enum tw_err why)

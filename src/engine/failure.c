@@ -38,6 +38,7 @@ void tw_failure_trouble(struct tw_host *host, void *peer, enum tw_err why, const
 	if (!p->trouble)
 		return;
 	p->trouble->general = false;
+	p->trouble->fresh = true;
 	p->trouble->why = (uint8_t)tw_connect_status(why);
 	snprintf(p->trouble->cause, sizeof(p->trouble->cause), "%s", cause);
 	snprintf(p->trouble->advice, sizeof(p->trouble->advice), "%s", advice);
@@ -68,7 +69,7 @@ void tw_failure_again(struct tw_peer *p, enum tw_err why)
 	enum tw_status status = tw_connect_status(why);
 	const char *advice, *cause = tw_failure_cause(status, &advice);
 
-	if (why == TW_ECLOSED) {
+	if (why == TW_ECLOSED && !(explains(p->trouble, status) && p->trouble->fresh)) {
 		tw_failure_forget(p);
 	} else if (!explains(p->trouble, status)) {
 		tw_failure_trouble(&p->ep->host, p, why, cause,
@@ -76,6 +77,8 @@ void tw_failure_again(struct tw_peer *p, enum tw_err why)
 		if (p->trouble)
 			p->trouble->general = true;
 	}
+	if (p->trouble)
+		p->trouble->fresh = false;
 }
 
 bool tw_failure_explained(const struct tw_ep *ep, uint64_t where, enum tw_status why)

@@ -247,6 +247,7 @@ struct tw_spare_long {
 struct tw_trouble {
 	uint8_t why;  /* enum tw_status that it explains */
 	bool general; /* the provider has said nothing; this is tw_failure_cause() */
+	bool fresh;   /* said of the attempt that is under way */
 	char cause[174], advice[176];
 };
 
@@ -297,7 +298,7 @@ struct tw_peer {
 	uint32_t numsgs;	 /* unexpected messages that refer to it */
 	uint32_t asked;		 /* CANCELs without a reply */
 	bool silent;		 /* one of them is overdue */
-	uint8_t failed;		 /* connects in a row, until they are a limit apart */
+	uint16_t failed;	 /* connects in a row, until they are a limit apart */
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
 	struct tw_list open;	 /* on ep->open while its txq is open */
