@@ -45,6 +45,22 @@ static bool key_refuse(const char *path, const char *why)
 	return false;
 }
 
+/* It, or its folder, cannot be opened, or made. */
+static bool key_missing(const char *path)
+{
+	bool scarce = errno == EMFILE || errno == ENFILE;
+	const char *advice = scarce		? "raise ulimit -n"
+			     : *tw_settings.key ? "make it, or correct TAGWIRE_KEY"
+			     : errno == ENOENT || errno == EACCES || errno == EPERM
+				     ? "its folder must be there, and this user's; or name another "
+				       "file by TAGWIRE_KEY"
+				     : "name a file elsewhere by TAGWIRE_KEY";
+	char why[160];
+
+	snprintf(why, sizeof(why), "%s: %s", strerror(errno), advice);
+	return key_refuse(path, why);
+}
+
 /*
  * Whether nobody else can put another file in its place. A group is often the user's alone; in a
  * sticky folder only the owner may.
@@ -64,7 +80,7 @@ static bool kept(const char *path)
 	if (fd >= 0)
 		tw_sys_close(fd);
 	if (!found)
-		return key_refuse(path, "its folder cannot be looked at");
+		return key_missing(path);
 	if (st.st_uid != tw_sys_euid() && st.st_uid != 0)
 		return key_refuse(path, "its folder is another user's");
 	if ((st.st_mode & 02) && !(st.st_mode & S_ISVTX))
@@ -86,20 +102,6 @@ static bool key_sound(const char *path, const struct stat *st)
 	if (st->st_size < LEAST || st->st_size > MOST)
 		return key_refuse(path, "it must have 32 to 4096 bytes");
 	return true;
-}
-
-/* It cannot be opened, or made. */
-static bool key_missing(const char *path)
-{
-	const char *advice = *tw_settings.key ? "make it, or correct TAGWIRE_KEY"
-			     : errno == ENOENT || errno == EACCES || errno == EPERM
-				     ? "its folder must be there, and this user's; or name another "
-				       "file by TAGWIRE_KEY"
-				     : "name a file elsewhere by TAGWIRE_KEY";
-	char why[160];
-
-	snprintf(why, sizeof(why), "%s: %s", strerror(errno), advice);
-	return key_refuse(path, why);
 }
 
 static int key_open(const char *path)

@@ -201,7 +201,9 @@ static enum tw_err strange(const struct tw_net_link *l)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
 	const struct tw_net_stranger *s = &l->stranger;
-	const char *advice = "copy one file to both hosts, see tagwire-key(7)";
+	const char *advice =
+		"copy one file to both hosts, unless its side says that it cannot read "
+		"its own; see tagwire-key(7)";
 	char cause[TW_REPORT_SIZE];
 
 	if (s->why == TW_EPROTO) {

@@ -164,20 +164,34 @@ void tw_driver_why_not(const char *name, char *why, unsigned len)
 		snprintf(why, len, "no device here needs it; TAGWIRE_OFI selects it nevertheless");
 }
 
-void tw_driver_report(const char *names)
+/* Those without a device say so only if no other is named, as in the default. */
+static bool drivers_report(const char *names, bool without_device)
 {
 	char who[64], why[256];
+	bool said = false;
 	size_t len;
 
 	for (const char *name; (name = tw_name_next(&names, &len));) {
 		const struct known *k = driver_find(name, len);
 
-		if (!k || k->driver || !of_use(k))
+		if (!k || k->driver || of_use(k) == without_device)
 			continue;
 		snprintf(who, sizeof(who), "no %s", k->name);
-		snprintf(why, sizeof(why), "%s", *k->why ? k->why : "not tried");
-		tw_report(TW_LOG_ERROR, who, why, "see TAGWIRE_MODULES in tagwire-settings(7)");
+		snprintf(why, sizeof(why), "%s", k->why);
+		if (!*k->why)
+			tw_driver_why_not(k->name, why, sizeof(why));
+		tw_report(TW_LOG_ERROR, who, why,
+			  without_device ? "see TAGWIRE_PROVIDERS in tagwire-settings(7)"
+					 : "see TAGWIRE_MODULES in tagwire-settings(7)");
+		said = true;
 	}
+	return said;
+}
+
+void tw_driver_report(const char *names)
+{
+	if (!drivers_report(names, false))
+		drivers_report(names, true);
 }
 
 void tw_driver_add(const struct tw_driver *driver)
