@@ -43,14 +43,11 @@ static void show(struct table *t, const char *name, const char *value, const cha
 
 void settinglist(enum table_format format)
 {
-	unsigned at = 0;
 	char text[TW_SETTING_LIST_MAX];
 	struct table t;
 
 	if (tw_settings_load(text, sizeof(text)) < 0)
 		bench_fail("%s", text);
-	while (tw_settings_stranger(&at, text, sizeof(text)))
-		fprintf(stderr, "%s: %s\n", bench_tool, text);
 	table_open_kind(&t, format, "setting", columns, sizeof(columns) / sizeof(*columns));
 #define TW_SETTING(ident, env, type, dflt, limits, meaning)                                        \
 	SHOW_##type(tw_settings.ident);                                                            \

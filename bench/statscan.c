@@ -211,12 +211,15 @@ void scan_free(struct scan *s)
 
 int scan_nothing(const struct scan *s, pid_t pid, uint32_t endpoint_id)
 {
-	if (pid || endpoint_id != SCAN_ANY) {
-		fprintf(stderr, "%s: no such endpoint is open%s\n", bench_tool,
-			s->denied ? " in the processes that may be looked into" : "");
-		return 1;
-	}
-	fprintf(stderr, "%s: no endpoint is open%s\n", bench_tool,
-		s->denied ? " in the processes that may be looked into" : "");
-	return 0;
+	char which[32] = "", whose[32] = "";
+
+	if (endpoint_id != SCAN_ANY)
+		snprintf(which, sizeof(which), " %u", endpoint_id);
+	if (pid)
+		snprintf(whose, sizeof(whose), " in process %d", (int)pid);
+	fprintf(stderr, "%s: no endpoint%s is open%s%s\n", bench_tool, which, whose,
+		!s->denied ? ""
+		: pid	   ? ", which may not be looked into"
+			   : " in the processes that may be looked into");
+	return pid || endpoint_id != SCAN_ANY;
 }
