@@ -253,5 +253,7 @@ bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned 
 		why_mcapi(m, p, ep, index, address(e.owner));
 	if (strcmp(ep->e->interface, "panda") == 0)
 		why_panda(m, p, ep, index, address(e.owner));
+	if (strcmp(ep->e->interface, "mrapi") == 0)
+		why_mrapi(m, p, index, address(e.owner));
 	return true;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI's locks: holders from the segment of the job, which every member has open; waiters from
- * the list of sleepers of each process. What a sleeper waits for is told by its futex word, which
- * lies in the object.
+ * MRAPI's locks, and what it asks other hosts. Holders from the segment of the job, which every
+ * member has open; waiters from the list of sleepers of each process. What a sleeper waits for is
+ * told by its futex word, which lies in the object.
  */
+#include "group/group.h"
 #include "mrapi/mrapi_internal.h"
 
 #include <fcntl.h>
@@ -157,6 +158,11 @@ static bool see_wait(void *arg, uint64_t node)
 	if (!which(walk->s->seg, (uintptr_t)at.word - walk->s->base, &w))
 		return true;
 	holder_pid(walk->s->seg, at.me, &w.other);
+	/* This process only serves it. */
+	if (at.me && at.me <= MRAPI_MAX_NODES && walk->s->seg->node[at.me - 1].host) {
+		walk->p->foreign = w;
+		return true;
+	}
 	to = why_wait_new(walk->p, w.kind);
 	if (!to)
 		return false;
@@ -194,6 +200,39 @@ static void read_process(struct why_proc *p)
 	}
 	p->denied |= m.denied;
 	munmap((void *)(uintptr_t)s.seg, sizeof *s.seg);
+}
+
+struct asked {
+	struct peek *m;
+	struct why_proc *p;
+	unsigned index;
+};
+
+static bool see_asked(void *arg, uint64_t node)
+{
+	struct asked *a = arg;
+	struct tw_ctrl_request r;
+	struct tw_member to;
+	struct why_wait *w;
+
+	if (!peek(a->m, node - offsetof(struct tw_ctrl_request, link), &r, sizeof r) ||
+	    !peek(a->m, (uintptr_t)r.to, &to, sizeof to))
+		return false;
+	w = why_wait_new(a->p, WHY_ASKED);
+	if (!w)
+		return false;
+	w->ep = a->index;
+	w->id = (uint64_t)r.number << 32 | (uint32_t)node;
+	w->to = to.where;
+	w->state = "asked";
+	return true;
+}
+
+void why_mrapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t group)
+{
+	struct asked a = {m, p, index};
+
+	peek_list(m, group + offsetof(struct tw_group, requests), MOST_WAITS, see_asked, &a);
 }
 
 void why_locks(struct why_facts *f)

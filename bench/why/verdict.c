@@ -303,6 +303,9 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		say(sentences[1], "%.150s has ended%s.", other,
 		    why_is_local(g->now, a->ended) ? "" : ", or its host is not reached");
 		say(sentences[2], "Find out why it ended; the message will not come.");
+	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders) {
+		say(sentences[1], "What that node does is seen on its host.");
+		say(sentences[2], "Run mx_why there.");
 	} else if (a->wait->kind >= WHY_MUTEX) {
 		say(sentences[1], "No process of this host is known to hold it.");
 	} else {
@@ -310,6 +313,32 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		say(sentences[2], "Start the other one; if it is on another host, see what it says "
 				  "there.");
 	}
+}
+
+/* A node of another host that waits for a lock here. */
+static bool say_foreign(const struct why_graph *g, char sentences[3][WHY_TEXT])
+{
+	for (unsigned i = 0; i < g->now->n; i++) {
+		const struct why_wait *w = &g->now->procs[i].foreign;
+		const struct why_proc *before = g->actors[i].before;
+		char name[WHY_TEXT] = "a node of another host";
+		int holder = WHY_NONE;
+
+		if (!why_is_shown(g, i) || !w->id || !before || before->foreign.id != w->id)
+			continue;
+		for (unsigned k = 0; w->nholders && k < g->now->n; k++)
+			if (g->now->procs[k].pid == w->holders[0])
+				holder = (int)k;
+		if (holder >= 0)
+			why_name(g->now, holder, name);
+		say(sentences[0], "Node %u of another host waits for %s %u, which %.150s holds.",
+		    w->other, why_kind_text(w->kind), w->own, name);
+		if (holder >= 0 && g->actors[holder].mood != WHY_BLOCKED &&
+		    g->actors[holder].mood != WHY_GOES_ON)
+			say_silent(g, holder, sentences[1], sentences[2]);
+		return true;
+	}
+	return false;
 }
 
 static void say_nothing(const struct why_graph *g, char *text, char *act)
@@ -344,7 +373,9 @@ bool why_verdict(const struct why_graph *g, char sentences[3][WHY_TEXT])
 	bool found = main_end(g, &e, &n);
 
 	memset(sentences, 0, 3 * sizeof *sentences);
-	if (!found)
+	if (!found && say_foreign(g, sentences))
+		found = true;
+	else if (!found)
 		say_nothing(g, sentences[0], sentences[2]);
 	else if (e.cycle)
 		say_cycle(g, e.at, sentences);

@@ -5,7 +5,7 @@
  *   peek.c    memory of another process          facts.c  one reading of all processes
  *   engine.c  requests, messages, peers          graph.c  who waits for whom
  *   mcapi.c, panda.c  what those interfaces keep  words.c  names and phrases
- *   locks.c   MRAPI's locks                      verdict.c  the sentences
+ *   locks.c   what MRAPI keeps                    verdict.c  the sentences
  *
  * The structures change while they are read. Every pointer is checked by the read itself, counts
  * are limited, and only what two readings say alike is believed.
@@ -35,7 +35,8 @@ enum why_kind {
 	WHY_OPEN,   /* MCAPI: the other end of a channel */
 	WHY_SCALAR_RECV,
 	WHY_SCALAR_SEND,
-	WHY_ACK, /* Panda: the acknowledgement of a message */
+	WHY_ACK,   /* Panda: the acknowledgement of a message */
+	WHY_ASKED, /* MRAPI: the answer of another host */
 	WHY_MUTEX,
 	WHY_SEM,
 	WHY_RWL
@@ -111,6 +112,8 @@ struct why_proc {
 	unsigned nnodes;
 	bool denied;	 /* something of it could not be read */
 	bool lock_waits; /* a thread sleeps for an MRAPI lock */
+	struct why_wait
+		foreign; /* of an MRAPI node of another host, which waits here; id 0: none */
 };
 
 /* One reading. */
@@ -132,6 +135,7 @@ void why_mcapi(struct peek *m, struct why_proc *p, const struct why_ep *ep, unsi
 	       uint64_t node);
 void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index,
 	       uint64_t group);
+void why_mrapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t group);
 void why_locks(struct why_facts *f);
 #define WHY_SEGMENT "/memfd:tagwire-mrapi (deleted)"
 #define WHY_PATH 320

@@ -118,11 +118,10 @@ static void masked_tag(const struct why_ep *ep, const struct why_wait *w, char *
 const char *why_kind_text(enum why_kind kind)
 {
 	static const char *const texts[] = {
-		"receive",	  "send",	  "send",
-		"connect",	  "transfer",	  "access",
-		"send",		  "get endpoint", "open",
-		"scalar receive", "scalar send",  "acknowledgement",
-		"mutex",	  "semaphore",	  "reader/writer lock",
+		"receive",  "send",	      "send",	     "connect",
+		"transfer", "access",	      "send",	     "get endpoint",
+		"open",	    "scalar receive", "scalar send", "acknowledgement",
+		"answer",   "mutex",	      "semaphore",   "reader/writer lock",
 	};
 
 	return texts[kind];
@@ -200,6 +199,9 @@ static void message_phrase(const struct why_graph *g, const struct why_actor *a,
 	case WHY_CONNECT:
 		snprintf(text, WHY_TEXT, "waits for a connection to %.150s", other);
 		break;
+	case WHY_ASKED:
+		snprintf(text, WHY_TEXT, "waits for an answer of %.150s", other);
+		break;
 	case WHY_MOVING:
 		snprintf(text, WHY_TEXT, "waits for the data of a message %.80s from or to %.150s",
 			 tag, other);
@@ -218,6 +220,8 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 		why_name(g->now, a->next, other);
 	else if (a->ended)
 		why_where_text(g->now, &a->now->eps[a->wait->ep], a->ended, other);
+	else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders)
+		snprintf(other, sizeof other, "node %u of another host", a->wait->holder_nodes[0]);
 	else
 		snprintf(other, sizeof other, "anybody");
 	if (a->fails != TW_S_OK)

@@ -11,6 +11,7 @@
  *	says wait-rank N	connects to rank N of the job for as long as that takes
  *	says look-up HOST	asks for its NIC id when no descriptor is left
  *	says late-rank		pan_init() with --panda-rank, after mx_job_exchange()
+ *	says platform-rank P	pan_init() with --panda-rank=P
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says platform-there	is a platform of Panda, says so, and waits for the end of its input
  *	says platform-receives	the same, but waits for a message
@@ -23,9 +24,13 @@
  *				its id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint
  *				of another
+ *	says holder N		an MRAPI node that creates mutex 7, has it, says so, and waits for
+ *the end of its input
+ *	says locker N		an MRAPI node that finds mutex 7, says so, and waits for it
  *	says member N		an MRAPI node that says so, and waits for the end of its input
  */
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,13 +102,15 @@ static int take_port(uint16_t port)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 sa6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	int fd = socket(AF_INET6, SOCK_STREAM, 0), off = 0;
+	int fd = socket(AF_INET6, SOCK_STREAM, 0), off = 0, on = 1;
 
 	if (fd >= 0) {
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 		(void)!bind(fd, (struct sockaddr *)&sa6, sizeof(sa6));
 	} else {
 		fd = socket(AF_INET, SOCK_STREAM, 0);
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 		(void)!bind(fd, (struct sockaddr *)&sa, sizeof(sa));
 	}
 	listen(fd, 1);
@@ -178,6 +185,15 @@ static void late_rank(void)
 	pan_init(&argc, argv);
 }
 
+static void platform_rank(const char *place)
+{
+	char option[64], *argv[] = {"says", option, NULL};
+	int argc = 2;
+
+	snprintf(option, sizeof(option), "--panda-rank=%s", place);
+	pan_init(&argc, argv);
+}
+
 static void begin_platform(void)
 {
 	pan_init(NULL, NULL);
@@ -245,18 +261,53 @@ static void node(unsigned number, unsigned other)
 	mcapi_get_endpoint(other, 1, &status);
 }
 
-static void member(mrapi_node_t number)
+static bool begin_member(mrapi_node_t number)
 {
 	mrapi_parameters_t parameters = 0;
 	mrapi_status_t status;
 	mrapi_info_t info;
 
 	mrapi_initialize(1, number, &parameters, &info, &status);
-	if (status != MRAPI_SUCCESS)
+	return status == MRAPI_SUCCESS;
+}
+
+static void member(mrapi_node_t number)
+{
+	if (!begin_member(number))
 		return;
 	puts("member");
 	fflush(stdout);
 	await_end();
+}
+
+static void holder(mrapi_node_t number)
+{
+	mrapi_mutex_hndl_t mutex;
+	mrapi_status_t status;
+	mrapi_key_t key;
+
+	if (!begin_member(number))
+		return;
+	mutex = mrapi_mutex_create(7, NULL, &status);
+	mrapi_mutex_lock(mutex, &key, MRAPI_TIMEOUT_INFINITE, &status);
+	puts("holds");
+	fflush(stdout);
+	await_end();
+}
+
+static void locker(mrapi_node_t number)
+{
+	mrapi_status_t status = MRAPI_ERR_MUTEX_ID_INVALID;
+	mrapi_mutex_hndl_t mutex = 0;
+	mrapi_key_t key;
+
+	if (!begin_member(number))
+		return;
+	while (status != MRAPI_SUCCESS)
+		mutex = mrapi_mutex_get(7, &status);
+	puts("waits");
+	fflush(stdout);
+	mrapi_mutex_lock(mutex, &key, MRAPI_TIMEOUT_INFINITE, &status);
 }
 
 int main(int argc, char **argv)
@@ -293,6 +344,8 @@ int main(int argc, char **argv)
 		late_rank();
 	} else if (!strcmp(what, "platform")) {
 		platform();
+	} else if (!strcmp(what, "platform-rank") && argc == 3) {
+		platform_rank(argv[2]);
 	} else if (!strcmp(what, "platform-there")) {
 		platform_there();
 	} else if (!strcmp(what, "platform-receives")) {
@@ -313,6 +366,10 @@ int main(int argc, char **argv)
 		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {
 		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
+	} else if (!strcmp(what, "holder") && argc == 3) {
+		holder((mrapi_node_t)atoi(argv[2]));
+	} else if (!strcmp(what, "locker") && argc == 3) {
+		locker((mrapi_node_t)atoi(argv[2]));
 	} else if (!strcmp(what, "member") && argc == 3) {
 		member((mrapi_node_t)atoi(argv[2]));
 	}
