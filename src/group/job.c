@@ -39,15 +39,14 @@ static bool parse_place(const char *text, struct tw_job *job)
 	return true;
 }
 
-static enum tw_err join_environment(const char *place)
+static enum tw_err join_environment(const char *from, const char *place)
 {
 	uint64_t *nics;
 	bool good;
 
 	if (!parse_place(place, &current)) {
-		tw_log(TW_LOG_ERROR,
-		       "TAGWIRE_RANK=%s: not a rank and a size, as 0/2, of at most %u", place,
-		       TW_JOB_MAX);
+		tw_log(TW_LOG_ERROR, "%s=%s: not a rank and a size, as 0/2, of at most %u", from,
+		       place, TW_JOB_MAX);
 		return TW_EPROTO;
 	}
 	nics = calloc(current.size, sizeof(*nics));
@@ -108,10 +107,10 @@ static enum tw_err group_join(const char *place)
 {
 	current = (struct tw_job){.rank = 0, .size = 1, .key = KEY};
 	launcher = NULL;
-	if (!place && *tw_settings.rank)
-		place = tw_settings.rank;
 	if (place)
-		return join_environment(place);
+		return join_environment("--panda-rank", place);
+	if (*tw_settings.rank)
+		return join_environment("TAGWIRE_RANK", tw_settings.rank);
 	return is_launched() ? job_join_launcher() : TW_OK;
 }
 
