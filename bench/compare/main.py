@@ -260,7 +260,7 @@ def output(args, results):
 
 
 def printed():
-    """What was printed has arrived: only now is it known of a file on a full disk."""
+    """Whether all output was written. A full disk shows only here."""
     try:
         sys.stdout.flush()
         return True

@@ -31,7 +31,7 @@ int why_owner(const struct why_facts *f, uint64_t job, uint64_t where)
 	return WHY_NONE;
 }
 
-static int by_pid(const struct why_facts *f, pid_t pid)
+int why_by_pid(const struct why_facts *f, pid_t pid)
 {
 	for (unsigned i = 0; i < f->n; i++)
 		if (f->procs[i].pid == pid)
@@ -329,7 +329,7 @@ static struct choice from_holders(const struct why_graph *g, const struct why_wa
 	struct choice c = {.next = WHY_NONE, .candidates = w->nholders};
 
 	for (unsigned i = 0; i < w->nholders; i++) {
-		int proc = by_pid(g->now, w->holders[i]);
+		int proc = why_by_pid(g->now, w->holders[i]);
 		unsigned score = worth(g, proc) + 20;
 
 		if (score > c.score)
@@ -432,7 +432,7 @@ void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *
 	if (!g->actors)
 		bench_fail("no memory");
 	for (unsigned i = 0; i < now->n; i++) {
-		int k = by_pid(before, now->procs[i].pid);
+		int k = why_by_pid(before, now->procs[i].pid);
 		struct why_proc *was = k < 0 ? NULL : &before->procs[k];
 
 		g->actors[i].now = &now->procs[i];

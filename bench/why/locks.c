@@ -222,7 +222,7 @@ static bool see_asked(void *arg, uint64_t node)
 	if (!w)
 		return false;
 	w->ep = a->index;
-	w->id = (uint64_t)r.number << 32 | (uint32_t)node;
+	w->id = r.number;
 	w->to = to.where;
 	w->state = "asked";
 	return true;

@@ -322,13 +322,10 @@ static bool say_foreign(const struct why_graph *g, char sentences[3][WHY_TEXT])
 		const struct why_wait *w = &g->now->procs[i].foreign;
 		const struct why_proc *before = g->actors[i].before;
 		char name[WHY_TEXT] = "a node of another host";
-		int holder = WHY_NONE;
+		int holder = w->nholders ? why_by_pid(g->now, w->holders[0]) : WHY_NONE;
 
 		if (!why_is_shown(g, i) || !w->id || !before || before->foreign.id != w->id)
 			continue;
-		for (unsigned k = 0; w->nholders && k < g->now->n; k++)
-			if (g->now->procs[k].pid == w->holders[0])
-				holder = (int)k;
 		if (holder >= 0)
 			why_name(g->now, holder, name);
 		say(sentences[0], "Node %u of another host waits for %s %u, which %.150s holds.",

@@ -5,7 +5,7 @@
  *   peek.c    memory of another process          facts.c  one reading of all processes
  *   engine.c  requests, messages, peers          graph.c  who waits for whom
  *   mcapi.c, panda.c  what those interfaces keep  words.c  names and phrases
- *   locks.c   what MRAPI keeps                    verdict.c  the sentences
+ *   locks.c   what MRAPI keeps                   verdict.c  the sentences
  *
  * The structures change while they are read. Every pointer is checked by the read itself, counts
  * are limited, and only what two readings say alike is believed.
@@ -112,8 +112,8 @@ struct why_proc {
 	unsigned nnodes;
 	bool denied;	 /* something of it could not be read */
 	bool lock_waits; /* a thread sleeps for an MRAPI lock */
-	struct why_wait
-		foreign; /* of an MRAPI node of another host, which waits here; id 0: none */
+	/* Of an MRAPI node of another host, which waits here; id 0: none. */
+	struct why_wait foreign;
 };
 
 /* One reading. */
@@ -187,6 +187,8 @@ static inline bool why_is_shown(const struct why_graph *g, unsigned proc)
 void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *now);
 /* The process of a job that has an endpoint, or WHY_NONE. */
 int why_owner(const struct why_facts *f, uint64_t job, uint64_t where);
+/* The one with this id, or WHY_NONE. */
+int why_by_pid(const struct why_facts *f, pid_t pid);
 /* The bits in which a message does not match. */
 static inline uint64_t why_differ(uint64_t match, uint64_t key, uint64_t mask)
 {

@@ -411,8 +411,9 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 		if (name && strlen(name) == len && memcmp(name, bare, len) == 0)
 			continue;
 		snprintf(out, size,
-			 "%.*s is no setting, and is ignored%s%s; see tagwire-settings(7)",
-			 (int)strcspn(text, "="), text, name ? ": perhaps it should be " : "",
+			 "%.*s is no setting, and is ignored%s%.*s%s; see tagwire-settings(7)",
+			 (int)tw_min(strcspn(text, "="), (size_t)VARIABLE_MAX), text,
+			 name ? ": perhaps it should be " : "", name ? (int)(bare - text) : 0, text,
 			 name ? name : "");
 		++*at;
 		return true;

@@ -24,8 +24,8 @@
  *				its id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint
  *				of another
- *	says holder N		an MRAPI node that creates mutex 7, has it, says so, and waits for
- *the end of its input
+ *	says holder N		an MRAPI node that has mutex 7, says so, and waits for the end of
+ *				its input
  *	says locker N		an MRAPI node that finds mutex 7, says so, and waits for it
  *	says member N		an MRAPI node that says so, and waits for the end of its input
  */

@@ -379,14 +379,13 @@ static void room_later(struct tw_net_link *l)
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 {
 	bool known = why == TW_AGAIN || (l->channel >= TW_NET_SHAKE && why != TW_EPROTO);
-	uint32_t port = tw_net_port(l->other.endpoint_id, l->port);
 	uint64_t since;
 
 	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
 	tw_net_sock_close(l);
 	switch (l->state) {
 	case TW_NET_NEW:
-		l->hung_port = why != TW_EPROTO ? port : 0;
+		l->hung_port = why != TW_EPROTO ? tw_net_port(l->other.endpoint_id, l->port) : 0;
 		if (known)
 			room_later(l);
 		else if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
