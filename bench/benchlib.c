@@ -104,13 +104,13 @@ static void open_endpoint(struct bench *b)
 }
 
 /* A client may be started before its server. */
-static void say_waiting(const struct bench *b, uint32_t id)
+static void say_waiting(const struct bench *b, uint32_t id, uint32_t limit)
 {
 	if (b->o.mode == BENCH_CLIENT)
 		fprintf(stderr,
-			"%s: endpoint %u of %s is not open yet; waiting %d seconds for "
+			"%s: endpoint %u of %s is not open yet; waiting %u seconds for "
 			"'%s --server --endpoint %u' there\n",
-			bench_tool, id, b->o.host, CONNECT_SECONDS, bench_tool, id);
+			bench_tool, id, b->o.host, limit, bench_tool, id);
 }
 
 static void own_address(const struct bench *b, struct address *a)
@@ -126,7 +126,9 @@ static void own_address(const struct bench *b, struct address *a)
 
 static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 {
-	double end = bench_now() + CONNECT_SECONDS;
+	uint32_t limit = b->o.timeout < CONNECT_SECONDS ? (uint32_t)b->o.timeout + 1
+							: CONNECT_SECONDS;
+	double end = bench_now() + limit;
 	struct address own;
 	bool said = false;
 	mx_return_t rc;
@@ -140,11 +142,11 @@ static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 			   "a provider that reaches other processes",
 			   id);
 	for (;;) {
-		rc = mx_connect(b->endpoint, nic, id, BENCH_FILTER, CONNECT_SECONDS, &b->peer);
+		rc = mx_connect(b->endpoint, nic, id, BENCH_FILTER, limit, &b->peer);
 		if (rc != MX_CONNECTION_FAILED || bench_now() > end)
 			break;
 		if (!said)
-			say_waiting(b, id);
+			say_waiting(b, id, limit);
 		said = true;
 		usleep(200000);
 	}

@@ -365,8 +365,12 @@ static int watch(struct options *o)
 	struct table t;
 
 	read_all(&now, o, true);
-	if (!now.scan.n && !screen && o->count != UINT64_MAX)
-		return scan_nothing(&now.scan, o->pid, SCAN_ANY);
+	if (!now.scan.n && !screen) {
+		int rc = scan_nothing(&now.scan, o->pid, SCAN_ANY);
+
+		if (o->count != UINT64_MAX)
+			return rc;
+	}
 	start = next = now.when;
 	screen_enter();
 	table_open(&t, o->format, columns + skip, NCOLUMNS - skip);

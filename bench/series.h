@@ -34,10 +34,10 @@ int bench_by_value(const void *a, const void *b);
 
 /*
  * The bare line beside the figures of each round. A round counts if the line just before
- * and just after it differs by at most 15% and belongs to the distance class of most such
- * rounds. Between hosts there is no line, and every round counts. If none counts, all are
- * shown, and the row says that the machine is busy. Classes and limits are those of mx_compare
- * (compare/results.py).
+ * and just after it differs by at most 15%, is below 5 us, and belongs to the distance class
+ * of most such rounds. Between hosts there is no line, and every round counts. If none counts,
+ * all are shown, and the row says that the machine is busy. Classes and limits are those of
+ * mx_compare (compare/results.py).
  */
 struct bench_lines {
 	struct bench_series line; /* means of before and after */

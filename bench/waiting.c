@@ -28,7 +28,15 @@ void bench_failed(const char *call, mx_return_t rc)
 
 void bench_bad_status(const mx_status_t *status)
 {
-	bench_fail("a message failed: %s", mx_strstatus(status->code));
+	char name[MX_MAX_HOSTNAME_LEN + 1] = "?";
+	uint64_t nic;
+	uint32_t id;
+
+	if (mx_decompose_endpoint_addr(status->source, &nic, &id) != MX_SUCCESS)
+		bench_fail("a message failed: %s", mx_strstatus(status->code));
+	mx_nic_id_to_hostname(nic, name);
+	bench_fail("a message from or to endpoint %u of %s failed: %s", id, name,
+		   mx_strstatus(status->code));
 }
 
 /* A posted receive does not fail when its possible sender dies; connecting again does. */
@@ -51,7 +59,8 @@ static void check_peer(struct bench *b)
 	if (rc == MX_TIMEOUT)
 		return; /* slow is not dead; the silence is counted */
 	if (rc != MX_SUCCESS)
-		bench_fail("the other end is gone: %s", mx_strerror(rc));
+		bench_fail("the other end is gone: %s",
+			   last_code == rc ? last_message : mx_strerror(rc));
 	rc = mx_decompose_endpoint_addr2(again, &nic, &id, &session);
 	if (rc == MX_SUCCESS && session != b->peer_session)
 		bench_fail("the other end is gone, another program has its endpoint");

@@ -259,6 +259,13 @@ def output(args, results):
     return 0
 
 
+def saved(path):
+    try:
+        return load(path)
+    except (ValueError, KeyError, StopIteration) as why:
+        raise ValueError(f'{path}: {why}') from None
+
+
 def printed():
     """Whether all output was written. A full disk shows only here."""
     try:
@@ -276,7 +283,7 @@ def main(sources, programs, version):
     except SystemExit as end:
         return end.code if printed() else 1
     try:
-        results = load(args.saved) if args.saved else measure(args, sources, programs)
+        results = saved(args.saved) if args.saved else measure(args, sources, programs)
         if not any(results.samples.get(p['key']) for p in results.peers):
             complain('no figures')
             return INTERRUPTED if results.interrupted else 1
@@ -287,6 +294,6 @@ def main(sources, programs, version):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (OSError, ValueError, KeyError, StopIteration) as why:
-        complain(f'{args.saved}: {why}' if args.saved else why)
+    except (OSError, ValueError) as why:
+        complain(why)
         return 1

@@ -10,6 +10,7 @@ from plan import COPIES, Figure, limit
 FORMAT = 2  # of the saved lines
 ENOUGH = 10  # samples of a figure
 STEADY = 0.15  # by so much the line may change around a sample
+SCHEDULED = 5  # us: from here on a line is the time that other programs run
 
 # How far apart the two processors are while a sample is taken: the bare line in us.
 DISTANCES = {'near': 0.05, 'shared cache': 0.12, 'far': math.inf}
@@ -59,8 +60,9 @@ class Sample:
         return (self.before + self.after) / 2
 
     def steady(self):
-        return not self.sorted() or \
-            abs(self.before - self.after) <= STEADY * min(self.before, self.after)
+        return not self.sorted() or (
+            self.line() < SCHEDULED and
+            abs(self.before - self.after) <= STEADY * min(self.before, self.after))
 
     def at(self, distance):
         """Counts at that distance: taken there, or without a line beside it."""

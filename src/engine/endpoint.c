@@ -495,6 +495,7 @@ void tw_ep_forked(void)
 		atomic_store(&tw_slots[i].deadline, 0);
 		atomic_store(&tw_slots[i].handler, 0);
 		tw_slots[i].ep = NULL;
+		tw_slots[i].name = 0;
 		atomic_store(&tw_slots[i].left, false);
 		slot_taken[i] = false;
 	}

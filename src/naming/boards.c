@@ -288,6 +288,23 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 	}
 }
 
+/* Other hosts may have it, where all share the setting. */
+static void warn_of_absent(void)
+{
+	const char *names = tw_settings.boards, *name;
+	char ifname[IF_NAMESIZE];
+	size_t len;
+
+	while ((name = tw_name_next(&names, &len))) {
+		snprintf(ifname, sizeof(ifname), "%.*s", (int)len, name);
+		if (len && *name != '^' && !have_interface(ifname))
+			tw_log(TW_LOG_WARN,
+			       "TAGWIRE_BOARDS: no interface %.*s of this host is up; mx_info "
+			       "lists those that are used",
+			       (int)len, name);
+	}
+}
+
 enum tw_err tw_boards_find(void)
 {
 	struct sockaddr_in local = {.sin_family = AF_INET,
@@ -313,6 +330,8 @@ enum tw_err tw_boards_find(void)
 		tw_log(TW_LOG_ERROR,
 		       "TAGWIRE_BOARDS=%s leaves no interface of this host that is up",
 		       tw_settings.boards);
+	else
+		warn_of_absent();
 	return nboards ? TW_OK : TW_EPROTO;
 }
 

@@ -3,6 +3,7 @@
  * Does one thing that fails, for tests/launch/messages, which looks at what is said:
  *	says open BOARD ID	opens an endpoint and ends
  *	says busy		opens one id twice
+ *	says busy-child		a child opens the id of its parent, which it names first
  *	says connect HOST ID FILTER	connects, once
  *	says to-closed		connects to an id of this host that is not open
  *	says exchange		mx_job_exchange()
@@ -36,6 +37,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mcapi.h"
@@ -54,6 +56,19 @@ static void open_any(uint32_t filter)
 {
 	mx_init();
 	mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, filter, NULL, 0, &endpoint);
+}
+
+static void busy_child(void)
+{
+	mx_init();
+	mx_open_endpoint(0, 7, 1, NULL, 0, &endpoint);
+	fprintf(stderr, "the parent is %d\n", (int)getpid());
+	if (fork() == 0) {
+		mx_init();
+		mx_open_endpoint(0, 7, 1, NULL, 0, &endpoint);
+		_exit(0);
+	}
+	wait(NULL);
 }
 
 static void connect_to(uint64_t nic, uint32_t id, uint32_t filter)
@@ -323,6 +338,8 @@ int main(int argc, char **argv)
 		mx_init();
 		mx_open_endpoint(0, 7, 1, NULL, 0, &endpoint);
 		mx_open_endpoint(0, 7, 1, NULL, 0, &endpoint);
+	} else if (!strcmp(what, "busy-child")) {
+		busy_child();
 	} else if (!strcmp(what, "connect") && argc == 5) {
 		open_any(1);
 		mx_hostname_to_nic_id(argv[2], &nic);
