@@ -84,6 +84,7 @@ static tw_inline void batch_deliver(struct tw_ring_rx *rx, const struct tw_peer 
 /* Settles credits and counters of this number of messages. */
 static tw_inline void batch_account(struct tw_peer *p, unsigned n, uint32_t cost, uint64_t bytes)
 {
+	p->ep->came = true;
 	p->ep->counters[TW_C_RECV_DONE] += n;
 	p->ep->counters[TW_C_RECV_BYTES] += bytes;
 	p->show->msgs_received += n;
@@ -129,9 +130,10 @@ static tw_inline unsigned batch_posted(struct tw_peer *p, struct tw_ring_rx *rx,
 	struct tw_req *r;
 	uint32_t room = p->window - p->used, cost = 0;
 	uint64_t bytes = 0;
-	unsigned n = 0;
+	unsigned n = 0, most = tw_min(budget, (unsigned)p->ep->gauges[TW_G_POSTED]);
 
-	while (n < budget && ring_has_whole(rx, imm, &a)) {
+	/* Without a look at a slot that no receive waits for, as in tw_poll_spares(). */
+	while (n < most && ring_has_whole(rx, imm, &a)) {
 		bool small = a.len <= TW_SHORT_MAX;
 
 		/* An empty message costs one credit less. */

@@ -162,6 +162,18 @@ static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 	return true;
 }
 
+/*
+ * The first poll after a message does not look at the rings if no receive is left: it would take
+ * the next slot from its writer, who mostly is about to write it (doc/decisions.md, 162).
+ */
+static inline bool tw_poll_spares(struct tw_ep *ep)
+{
+	bool came = ep->came;
+
+	ep->came = false;
+	return came && !ep->gauges[TW_G_POSTED];
+}
+
 /* The fast poll, which finds nothing. False: there may be something, call tw_progress(). */
 static inline bool tw_fast_poll_empty(struct tw_ep *ep)
 {
@@ -171,9 +183,10 @@ static inline bool tw_fast_poll_empty(struct tw_ep *ep)
 
 	if (!tw_poll_shown(ep, polls))
 		return false;
-	for (; rx != end; rx++)
-		if (!tw_ring_poll_empty(*rx, &rxqs->dense))
-			return false;
+	if (!tw_poll_spares(ep))
+		for (; rx != end; rx++)
+			if (!tw_ring_poll_empty(*rx, &rxqs->dense))
+				return false;
 	tw_poll_count(ep, polls);
 	return true;
 }

@@ -148,6 +148,7 @@ struct tw_ring_rx {
 	uint32_t backoff_left; /* polls that still leave the token slot alone */
 	uint32_t tries;	       /* looks at it in vain since then */
 	uint32_t empty_polls;  /* looks in vain since the last packet */
+	bool wide;	       /* the last packet had data in the second line of its slot */
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint8_t which; /* of the two rings */
@@ -370,13 +371,13 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 }
 
 /*
- * Whether there is a packet. A side that waits fetches both lines of the slot: after the packet was
- * found it would wait for the second line as long again. In a stream that takes the line from the
- * writer (doc/decisions.md, 157).
+ * Whether there is a packet. A side that waits fetches both lines of the slot, and so does one
+ * whose last packet had both: after the packet was found it would wait for the second line as long
+ * again. In a stream of shorter ones that takes the line from the writer (doc/decisions.md, 157).
  */
 static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, uint64_t key)
 {
-	if (rx->empty_polls >= TW_RING_EMPTY_POLLS)
+	if (rx->wide || rx->empty_polls >= TW_RING_EMPTY_POLLS)
 		__builtin_prefetch(s->data + TW_RING_FIRST_LINE);
 	if (tw_slot_full(s, key))
 		return true;
@@ -469,6 +470,7 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *
 {
 	rx->tail++;
 	rx->empty_polls = 0;
+	rx->wide = len > TW_RING_FIRST_LINE;
 	if (s == rx->token)
 		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {
