@@ -50,8 +50,7 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *txq, enum tw_eager_
 		return len - 1 < TW_SHORT_MAX;
 	if (tw_likely(len <= TW_SHORT_MAX))
 		return true;
-	/* No credits are set apart for 65 bytes and more that a slot holds. */
-	return all > TW_RING_INLINE && len <= TW_SHORT_SEND && tw_ring_open_mid(txq, all);
+	return len <= TW_SHORT_SEND && tw_ring_open_mid(txq, all);
 }
 
 /* Writes a message for which tw_eager_fits() is true. imm: its immediate data, or NULL. */
@@ -60,7 +59,8 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 				     const uint64_t *imm)
 {
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
-	bool bytes = class == TW_EAGER_ANY && tw_unlikely(len > TW_SHORT_MAX);
+	bool more = class == TW_EAGER_ANY && tw_unlikely(len > TW_SHORT_MAX);
+	bool bytes = more && len + extra > TW_RING_INLINE;
 	struct tw_slot *s = tw_ring_slot_or_token(txq, bytes ? 0 : len + extra);
 	uint8_t *to = bytes ? tw_ring_take_bytes(txq, len + extra) : s->data;
 
@@ -74,8 +74,10 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 		memcpy(to, &word, sizeof(word));
 	}
 	tw_copy(to + extra, data, len);
-	if (class == TW_EAGER_ANY && (bytes || !len)) /* an empty message costs one less */
+	if (class == TW_EAGER_ANY && (more || !len)) /* an empty message costs one less */
 		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
+	if (more && !bytes) /* its credit is one of those that were set apart for bytes */
+		txq->bopen -= TW_LINE;
 	if (class == TW_EAGER_ANY && bytes)
 		tw_ring_stamp_pattern(txq, s, to, len + extra);
 	else

@@ -80,12 +80,13 @@ static mcapi_status_t endp_create(struct tw_mcapi_node *n, mcapi_port_t port,
 {
 	uint32_t number = (uint32_t)port;
 	struct tw_mcapi_endp *e;
+	char host[64];
 
 	if (n->elsewhere) {
+		tw_nic_text(tw_topology_node_nic(n->number), host, sizeof(host));
 		tw_log(TW_LOG_ERROR,
-		       "mcapi: node %u has no endpoints here: TAGWIRE_NODES puts it on another "
-		       "host",
-		       (unsigned)n->number);
+		       "mcapi: node %u has no endpoints here: TAGWIRE_NODES puts it on %s",
+		       (unsigned)n->number, host);
 		return MCAPI_EEP_NOTALLOWED;
 	}
 	if (port == MCAPI_PORT_ANY)

@@ -179,7 +179,8 @@ static bool make_slots(struct tw_ring_tx *tx)
 
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	if (tw_unlikely(len > TW_RING_INLINE && !tx->bytes_ready) && !make_bytes(tx))
+	/* Also for what a slot holds, if a txq is open for it only with the byte area. */
+	if (tw_unlikely(len > TW_RING_TXQ && !tx->bytes_ready) && !make_bytes(tx))
 		return false;
 	if (tw_unlikely(tx->head == tx->edge && !tx->slots_ready) && !make_slots(tx))
 		return false;
@@ -258,7 +259,8 @@ void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 		stamp_pingpong(tx, s, data, len);
 	else
 		tw_ring_stamp(tx, s, len);
-	if (some)
+	/* The reader of a shorter one fetches those lines meanwhile. */
+	if (some && !(pingpong && len <= TW_RING_EARLY))
 		own_next(tx, len);
 }
 

@@ -2,7 +2,7 @@
 /*
  * A ring in shared memory: one writer, one reader, packets in order.
  *
- * A packet takes one slot, two cache lines with the header and up to 64 bytes of payload.
+ * A packet takes one slot, two cache lines with the header and up to 104 bytes of payload.
  * Longer payloads lie in the byte area, at a position that both sides compute, so that no
  * offset is ever read from shared memory. A slot is full when its stamp is its sequence
  * number plus one; the stamp is written last. The reader publishes its position in a line
@@ -35,8 +35,9 @@
 #include "shmem/packet.h"
 #include "shmem/token.h"
 
-#define TW_RING_INLINE (TW_SHORT_MAX + 8) /* a short message and its immediate data */
-#define TW_RING_FIRST_LINE 40 /* of it in the line of the header */
+#define TW_RING_INLINE (2 * TW_LINE - 24) /* bytes of a slot */
+#define TW_RING_FIRST_LINE 40		  /* of them in the line of the header */
+#define TW_RING_TXQ (TW_SHORT_MAX + 8)	  /* of a packet for which a txq is open without bytes */
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
 /*
  * Every slot is written at least this often, a power of two. If all packets used the token
@@ -44,6 +45,7 @@
  */
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
+#define TW_RING_EARLY 256     /* longest packet whose lines its reader fetches before it is there */
 #define TW_RING_EMPTY_POLLS 4 /* looks in vain, after which this side waits */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
@@ -51,7 +53,6 @@ struct tw_slot {
 	_Atomic(uint64_t) stamp;
 	struct tw_hdr hdr;
 	uint8_t data[TW_RING_INLINE];
-	uint8_t pad[TW_LINE + TW_RING_FIRST_LINE - TW_RING_INLINE];
 };
 _Static_assert(sizeof(struct tw_slot) == 2 * TW_LINE &&
 		       offsetof(struct tw_slot, data) + TW_RING_FIRST_LINE == TW_LINE,
@@ -148,7 +149,9 @@ struct tw_ring_rx {
 	uint32_t backoff_left; /* polls that still leave the token slot alone */
 	uint32_t tries;	       /* looks at it in vain since then */
 	uint32_t empty_polls;  /* looks in vain since the last packet */
-	bool wide;	       /* the last packet had data in the second line of its slot */
+	uint32_t expected; /* length of the last packet; 0: it was too long to be fetched early */
+	uint32_t sent;	   /* head of this side's writes then, if that lay in the byte area */
+	const uint8_t *early; /* where the next one like that lies */
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint8_t which; /* of the two rings */
@@ -371,14 +374,34 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 }
 
 /*
- * Whether there is a packet. A side that waits fetches both lines of the slot, and so does one
- * whose last packet had both: after the packet was found it would wait for the second line as long
- * again. In a stream of shorter ones that takes the line from the writer (doc/decisions.md, 157).
+ * Fetches what the next packet probably consists of besides its first line, for which its reader
+ * would wait once more after it was found. In a stream that takes lines from the writer, so the
+ * byte area is left alone until this side has written, too (doc/decisions.md, 157 and 163).
+ * Inlined always: gcc 12 drops calls of a function that only prefetches.
+ */
+static tw_inline void tw_ring_fetch(const struct tw_ring_rx *rx, const struct tw_slot *s)
+{
+	__builtin_prefetch(s->data + TW_RING_FIRST_LINE);
+	if (tw_likely(rx->expected <= TW_RING_INLINE) || rx->back->head == rx->sent)
+		return;
+	/* Without a loop, so that a poll saves no registers. */
+	__builtin_prefetch(rx->early);
+	__builtin_prefetch(rx->early + TW_LINE);
+	if (rx->expected <= TW_RING_EARLY / 2)
+		return;
+	__builtin_prefetch(rx->early + 2 * TW_LINE);
+	__builtin_prefetch(rx->early + 3 * TW_LINE);
+}
+_Static_assert(TW_RING_EARLY == 4 * TW_LINE, "all lines are fetched");
+
+/*
+ * Whether there is a packet. A side that waits fetches all of it early, and so does one whose last
+ * packet had more than one line.
  */
 static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, uint64_t key)
 {
-	if (rx->wide || rx->empty_polls >= TW_RING_EMPTY_POLLS)
-		__builtin_prefetch(s->data + TW_RING_FIRST_LINE);
+	if (rx->expected > TW_RING_FIRST_LINE || rx->empty_polls >= TW_RING_EMPTY_POLLS)
+		tw_ring_fetch(rx, s);
 	if (tw_slot_full(s, key))
 		return true;
 	rx->empty_polls++;
@@ -466,16 +489,27 @@ static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 	tw_backoff_learn(&rx->backoff, rx->tries > 0, TW_RING_BACKOFF);
 }
 
+/* Another packet of this length, of the byte area, is to be fetched early. */
+static inline void tw_ring_expect_bytes(struct tw_ring_rx *rx, uint32_t len)
+{
+	uint32_t pos = rx->btail;
+
+	rx->early = rx->bytes + tw_ring_place(&pos, len, rx->nbytes);
+	rx->sent = rx->back->head;
+}
+
 static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len)
 {
 	rx->tail++;
 	rx->empty_polls = 0;
-	rx->wide = len > TW_RING_FIRST_LINE;
+	rx->expected = len <= TW_RING_EARLY ? len : 0;
 	if (s == rx->token)
 		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {
 		tw_ring_place(&rx->btail, len, rx->nbytes);
 		rx->btail += tw_ring_span(len);
+		if (len <= TW_RING_EARLY)
+			tw_ring_expect_bytes(rx, len);
 	}
 }
 

@@ -63,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	tw_ring_tx_init(&tx, mem, TW_RING_SECOND, SLOTS, BYTES);
 	tx.bytes_ready = true;
 	tx.back = &rx;
+	rx.back = &tx;
 	if (in_byte(&in) % 2)
 		tw_ring_pair(&tx, &rx, in_byte(&in) % 2);
 	/* Near the place where counting starts again. */

@@ -47,6 +47,7 @@ static inline void fresh(struct ring *r, uint32_t slots, unsigned which)
 	tw_ring_tx_init(&r->tx, r->mem, which, slots, BYTES);
 	tw_ring_rx_init(&r->rx, r->mem, which, slots, BYTES);
 	r->tx.back = &r->rx; /* what was read counts as a question */
+	r->rx.back = &r->tx;
 	tw_ring_publish(&r->rx);
 }
 

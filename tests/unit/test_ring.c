@@ -301,6 +301,7 @@ Test(ring, rest_beside_other)
 		tw_ring_tx_init(&other.tx, r.mem, TW_RING_SECOND, slots, BYTES);
 		tw_ring_rx_init(&other.rx, r.mem, TW_RING_SECOND, slots, BYTES);
 		other.tx.back = &other.rx;
+		other.rx.back = &other.tx;
 		tw_ring_publish(&other.rx);
 		for (; tw_ring_room(&other.tx, 100, 0); n++)
 			put_len(&other, n % 2 ? 100 : 8);
