@@ -48,7 +48,7 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *txq, enum tw_eager_
 
 	if (class == TW_EAGER_SLOT)
 		return len - 1 < TW_SHORT_MAX;
-	if (tw_likely(len <= TW_SHORT_MAX))
+	if (tw_likely(all <= TW_RING_INLINE))
 		return true;
 	return len <= TW_SHORT_SEND && tw_ring_open_mid(txq, all);
 }
@@ -76,8 +76,6 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 	tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (more || !len)) /* an empty message costs one less */
 		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
-	if (more && !bytes) /* its credit is one of those that were set apart for bytes */
-		txq->bopen -= TW_LINE;
 	if (class == TW_EAGER_ANY && bytes)
 		tw_ring_stamp_pattern(txq, s, to, len + extra);
 	else
@@ -165,8 +163,8 @@ static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 }
 
 /*
- * The first poll after a message does not look at the rings if no receive is left: it would take
- * the next slot from its writer, who mostly is about to write it (doc/decisions.md, 162).
+ * The first fast poll after a message does not look at the rings if no receive is left: it would
+ * take the next slot from its writer, who mostly is about to write it (doc/decisions.md, 162).
  */
 static inline bool tw_poll_spares(struct tw_ep *ep)
 {

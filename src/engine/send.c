@@ -302,7 +302,8 @@ static void txq_open(struct tw_peer *p)
 		return;
 	/* The message that polls does not use the txq. */
 	n = tw_min(txq->limit - txq->head, POLL_EVERY - 1 - p->unpolled);
-	n = tw_min(n, p->credits / TW_FAST_COST);
+	/* With one more for each, as a slot holds messages of two lines. */
+	n = tw_min(n, p->credits / (TW_FAST_COST + 1));
 	if (!n)
 		return;
 	p->txq = txq;
@@ -311,7 +312,7 @@ static void txq_open(struct tw_peer *p)
 	p->txq_from = txq->head;
 	p->txq_end = txq->open = txq->head + n;
 	p->credits -= n * TW_FAST_COST;
-	txq->bopen = txq->bhead + TW_LINE * tw_min(tw_ring_room_mid(txq) / TW_LINE, p->credits);
+	txq->bopen = txq->bhead + TW_LINE * tw_min(tw_ring_room_mid(txq) / TW_LINE, p->credits - n);
 	tw_list_add_tail(&p->ep->open, &p->open);
 }
 

@@ -251,6 +251,7 @@ static tw_inline bool read_alone(struct tw_fi_ep *e, struct tw_ep *ep, const str
 	struct tw_req *r;
 
 	if (cq != e->rx_cq || cq->n || e->counts || rxqs->nactive != 1 ||
+	    tw_poll_full(tw_polls(ep) + 1) ||
 	    (ep->gauges[TW_G_POSTED] > 1 && tw_ring_has_more(rxqs->rx[0])))
 		return false;
 	r = tw_recv_alone_imm(rxqs->rx[0]);

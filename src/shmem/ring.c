@@ -179,8 +179,7 @@ static bool make_slots(struct tw_ring_tx *tx)
 
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	/* Also for what a slot holds, if a txq is open for it only with the byte area. */
-	if (tw_unlikely(len > TW_RING_TXQ && !tx->bytes_ready) && !make_bytes(tx))
+	if (tw_unlikely(len > TW_RING_INLINE && !tx->bytes_ready) && !make_bytes(tx))
 		return false;
 	if (tw_unlikely(tx->head == tx->edge && !tx->slots_ready) && !make_slots(tx))
 		return false;

@@ -37,7 +37,6 @@
 
 #define TW_RING_INLINE (2 * TW_LINE - 24) /* bytes of a slot */
 #define TW_RING_FIRST_LINE 40		  /* of them in the line of the header */
-#define TW_RING_TXQ (TW_SHORT_MAX + 8)	  /* of a packet for which a txq is open without bytes */
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
 /*
  * Every slot is written at least this often, a power of two. If all packets used the token
@@ -395,8 +394,8 @@ static tw_inline void tw_ring_fetch(const struct tw_ring_rx *rx, const struct tw
 _Static_assert(TW_RING_EARLY == 4 * TW_LINE, "all lines are fetched");
 
 /*
- * Whether there is a packet. A side that waits fetches all of it early, and so does one whose last
- * packet had more than one line.
+ * Whether there is a packet. A side that waits fetches more than its first line early, and so does
+ * one whose last packet had more, up to TW_RING_EARLY.
  */
 static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, uint64_t key)
 {
