@@ -6,6 +6,7 @@
 #include "benchlib.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,8 +127,7 @@ static void own_address(const struct bench *b, struct address *a)
 
 static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 {
-	uint32_t limit = b->o.timeout < CONNECT_SECONDS ? (uint32_t)b->o.timeout + 1
-							: CONNECT_SECONDS;
+	uint32_t limit = (uint32_t)ceil(fmin(b->o.timeout, CONNECT_SECONDS));
 	double end = bench_now() + limit;
 	struct address own;
 	bool said = false;

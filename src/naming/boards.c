@@ -299,9 +299,9 @@ static void warn_of_absent(void)
 		snprintf(ifname, sizeof(ifname), "%.*s", (int)len, name);
 		if (len && *name != '^' && !have_interface(ifname))
 			tw_log(TW_LOG_WARN,
-			       "TAGWIRE_BOARDS: no interface %.*s of this host is up; mx_info "
+			       "TAGWIRE_BOARDS: no interface %s of this host is up; mx_info "
 			       "lists those that are used",
-			       (int)len, name);
+			       ifname);
 	}
 }
 
