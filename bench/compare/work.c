@@ -121,8 +121,6 @@ static inline void sync_pair(void)
 	peer_wait(&r);
 }
 
-#define WARM_TURNS 8 /* that are not counted */
-
 static int match_from(const struct job *j)
 {
 	return !strcmp(j->text[1], "any") ? ANY : !rank;
@@ -149,8 +147,6 @@ static void match(struct job *j)
 		else
 			peer_isend(!rank, out, 8, TAG_OTHERS + i, &reqs[i]);
 	sync_pair();
-	/* The other end may be busy with what came, or a library with an index of it. */
-	run_match(j, WARM_TURNS);
 	take_samples(j);
 	for (unsigned i = 0; i < depth; i++)
 		if (posted)

@@ -72,6 +72,9 @@ static inline uint64_t hear(void)
 	return n;
 }
 
+#define WARM_TURNS 64 /* that are not counted */
+#define WARM_BYTES (1u << 20)
+
 #define SAY_LINE UINT64_MAX /* instead of a number of turns */
 
 /* Ranks 0 and 1 at once. With more processes than processors it would measure the scheduler. */
@@ -102,7 +105,20 @@ static void follow(const struct job *j)
 	}
 }
 
-/* How many turns fit into a chunk; warms up by the way. */
+/*
+ * The first turn may wait for ranks that still start, or for a library that sorts what has come.
+ * The next ones touch memory of the library for the first time, until about a megabyte has passed
+ * between two ranks.
+ */
+static void warm_up(const struct job *j)
+{
+	uint64_t n = j->size > WARM_BYTES / WARM_TURNS ? WARM_BYTES / j->size + 1 : WARM_TURNS;
+
+	say(n);
+	j->run(j, n);
+}
+
+/* How many turns fit into a chunk. */
 static uint64_t calibrate(const struct job *j)
 {
 	double took, grow;
@@ -129,6 +145,7 @@ static void take_samples(const struct job *j)
 		follow(j);
 		return;
 	}
+	warm_up(j);
 	n = calibrate(j);
 	at = line_ordered();
 	for (nsamples = 0; nsamples < CHUNKS; nsamples++) {
