@@ -7,8 +7,11 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "base/counters.h"
 
 #define MAX_RUN (1ull << 40) /* more than a run can take */
 
@@ -227,4 +230,42 @@ void bench_pingpong_follow(struct bench *b, const struct bench_pingpong *p, uint
 			post(b, p, &req);
 		give(b, p);
 	}
+}
+
+/* Protocols --------------------------------------------------------------------- */
+
+struct bench_protocols bench_protocols(const struct bench *b)
+{
+	uint32_t c[TW_NCOUNTERS] = {0}, board = 0;
+
+	mx_get_info(b->endpoint, MX_COUNTERS_VALUES, &board, sizeof board, c, sizeof c);
+	/* A send that is announced is counted here, and its transfer at the end that receives. */
+	return (struct bench_protocols){{c[TW_C_SEND_EAGER], c[TW_C_RNDV_PUSH], c[TW_C_RNDV_PULL]}};
+}
+
+void bench_protocols_add(struct bench_protocols *sum, const struct bench *b,
+			 const struct bench_protocols *before)
+{
+	struct bench_protocols now = bench_protocols(b);
+
+	for (unsigned i = 0; i < BENCH_PROTOCOLS; i++)
+		sum->n[i] += now.n[i] - before->n[i];
+	/* The order to the other end was one. */
+	sum->n[BENCH_EAGER] -= sum->n[BENCH_EAGER] > 0;
+}
+
+void bench_protocol_cell(struct table *t, const struct bench_protocols *p)
+{
+	static const char *const names[] = {"eager", "copy", "get"};
+	uint64_t all = (uint64_t)p->n[BENCH_EAGER] + p->n[BENCH_COPY] + p->n[BENCH_GET];
+	char text[32] = "";
+
+	for (unsigned i = 0; i < BENCH_PROTOCOLS; i++)
+		if (p->n[i] && p->n[i] >= all / 20)
+			snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
+				 *text ? ", " : "", names[i]);
+	if (*text)
+		table_text(t, text);
+	else
+		table_none(t);
 }

@@ -31,6 +31,18 @@ typedef void bench_print(struct table *t, unsigned i);
 void bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
 		 bench_print *print, struct table *t, const void *options);
 
+/* How many messages this end sent and received by each protocol, by the library's counters. */
+enum bench_protocol { BENCH_EAGER, BENCH_COPY, BENCH_GET, BENCH_PROTOCOLS };
+struct bench_protocols {
+	uint32_t n[BENCH_PROTOCOLS];
+};
+struct bench_protocols bench_protocols(const struct bench *b);
+/* Adds what has come since: the messages of one order, which the leading end gave. */
+void bench_protocols_add(struct bench_protocols *sum, const struct bench *b,
+			 const struct bench_protocols *before);
+/* A cell with those that took a twentieth of the messages or more. */
+void bench_protocol_cell(struct table *t, const struct bench_protocols *p);
+
 /* Touched memory. Grows, never shrinks. */
 struct bench_memory {
 	char *base;

@@ -23,6 +23,7 @@ static const struct table_column columns[] = {
 	{"size", "bytes", "%" PRIu64},
 	{"latency_us", "latency us", "%.3f"},
 	{"latency_min_us", "least us", "%.3f"},
+	{"protocol", "protocol", "%s"},
 	BENCH_LINE_COLUMNS,
 	{"ratio", "ratio", "%.2f"},
 	{"round_trips", "round trips", "%" PRIu64},
@@ -40,6 +41,7 @@ struct row {
 	uint64_t total; /* in all */
 	struct bench_series latency, ratio;
 	struct bench_lines lines;
+	struct bench_protocols protocols;
 };
 
 static struct row rows[BENCH_MAX_SIZES];
@@ -123,6 +125,7 @@ static void measure(struct bench *b, unsigned i, uint32_t size, const void *opti
 {
 	struct bench_pingpong p = prepare(b, size, ((const struct options *)options)->unexpected);
 	struct row *r = &rows[i];
+	struct bench_protocols protocols;
 	double took, us, before;
 
 	r->size = size;
@@ -130,7 +133,9 @@ static void measure(struct bench *b, unsigned i, uint32_t size, const void *opti
 		r->n = bench_calibrate(b, run, &p, b->o.seconds);
 	run(b, &p, r->n / 20 + 1);
 	before = bench_line(b);
+	protocols = bench_protocols(b);
 	took = run(b, &p, r->n);
+	bench_protocols_add(&r->protocols, b, &protocols);
 	us = took / (double)r->n / 2 * 1e6;
 	r->total += r->n;
 	r->n = bench_adjust(r->n, took, b->o.seconds);
@@ -147,6 +152,7 @@ static void print(struct table *t, unsigned i)
 	table_count(t, r->size);
 	table_real(t, bench_median(&latency));
 	table_real(t, bench_least(&latency));
+	bench_protocol_cell(t, &r->protocols);
 	bench_line_cells(t, &r->lines);
 	bench_unless_busy(t, &r->lines, bench_median(&ratio));
 	table_count(t, r->total);
