@@ -10,16 +10,15 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "measure.h"
+#include "line.h"
 #include "mx_extensions.h"
 #include "other.h"
 
-#define MAGIC 0x7477626e63680001ull
+#define MAGIC 0x7477626e63680002ull
 #define CONNECT_SECONDS 8 /* a client may be started before its server */
 #define ALL MX_MATCH_MASK_NONE
 
@@ -55,9 +54,7 @@ static void split(struct bench *b)
 	bool bind = !b->o.no_bind;
 	int pair[2];
 
-	b->line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (b->line == MAP_FAILED)
-		bench_fail("no memory");
+	bench_line_here(b);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		bench_fail("socketpair: %s", strerror(errno));
 	b->child = bench_fork(&bind);
@@ -292,6 +289,8 @@ void bench_start(struct bench *b, const struct bench_options *o)
 		reach_peer(b);
 	if (b->channel >= 0)
 		close(b->channel);
+	if (b->lead)
+		bench_line_share(b);
 }
 
 void bench_lead(struct bench *b, struct bench_order *order)
@@ -350,9 +349,8 @@ bool bench_follow(struct bench *b, struct bench_order *order)
 		b->blocking = order->blocking;
 		if (order->op == BENCH_OP_END)
 			break;
-		if (order->op != BENCH_OP_LINE)
+		if (!bench_line_ordered(b, order))
 			return true;
-		bench_line_follow(b, order);
 	}
 	close_endpoint(b);
 	return false;

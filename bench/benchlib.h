@@ -125,7 +125,7 @@ struct bench {
 enum { BENCH_KIND_HELLO = 1, BENCH_KIND_ORDER, BENCH_KIND_READY, BENCH_KIND_TOOL };
 
 /* An order of the leading end. */
-enum { BENCH_OP_END, BENCH_OP_LINE, BENCH_OP_TOOL };
+enum { BENCH_OP_END, BENCH_OP_SHARE, BENCH_OP_LINE, BENCH_OP_TOOL };
 struct bench_order {
 	uint32_t op;
 	uint32_t blocking; /* filled in by bench_lead() */

@@ -6,7 +6,6 @@
 #include "measure.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,11 +13,6 @@
 #include "base/counters.h"
 
 #define MAX_RUN (1ull << 40) /* more than a run can take */
-
-struct bench_line {
-	_Alignas(64) _Atomic(uint64_t) turn;
-	double us; /* of the last measurement, for the leading end */
-};
 
 static double clamp(double v, double min, double max)
 {
@@ -43,62 +37,6 @@ uint64_t bench_adjust(uint64_t n, double took, double seconds)
 {
 	/* One bad round must not spoil the next. */
 	return (uint64_t)clamp((double)n * clamp(seconds / (took + 1e-9), 0.25, 4), 1, MAX_RUN);
-}
-
-static void line_wait(struct bench *b, uint64_t turn)
-{
-	struct bench_spin spin = {.polls = 0};
-
-	/* No pause instruction: it would be what is measured. */
-	while (atomic_load_explicit(&b->line->turn, memory_order_acquire) != turn)
-		bench_spin(b, &spin);
-}
-
-static double line_run(struct bench *b, void *arg, uint64_t n)
-{
-	struct bench_order order = {.op = BENCH_OP_LINE, .arg = {n}};
-	double start;
-
-	(void)arg;
-	atomic_store(&b->line->turn, 0);
-	bench_lead(b, &order);
-	start = bench_now();
-	for (uint64_t i = 0; i < n; i++) {
-		atomic_store_explicit(&b->line->turn, 2 * i + 1, memory_order_release);
-		line_wait(b, 2 * i + 2);
-	}
-	return bench_now() - start;
-}
-
-void bench_line_follow(struct bench *b, const struct bench_order *order)
-{
-	if (!b->line)
-		bench_fail("the other end asks for what needs one host");
-	bench_ready(b);
-	for (uint64_t i = 0; i < order->arg[0]; i++) {
-		line_wait(b, 2 * i + 1);
-		atomic_store_explicit(&b->line->turn, 2 * i + 2, memory_order_release);
-	}
-}
-
-double bench_line(struct bench *b)
-{
-	double seconds = clamp(b->o.seconds / 5, 0, 0.005);
-	uint64_t n;
-
-	if (!b->line)
-		return NAN;
-	if (b->line->us == 0)
-		n = bench_calibrate(b, line_run, NULL, seconds);
-	else
-		n = (uint64_t)clamp(seconds / (b->line->us * 2e-6), 1, MAX_RUN);
-	b->line->us = line_run(b, NULL, n) / (double)n / 2 * 1e6;
-	return b->line->us;
-}
-
-double bench_line_after(struct bench *b, struct bench_lines *l, double before)
-{
-	return bench_lines_add(l, before, bench_line(b));
 }
 
 struct sweep {

@@ -5,8 +5,7 @@
 
 #include <stddef.h>
 
-#include "benchlib.h"
-#include "series.h"
+#include "line.h"
 
 /* Runs something n times; returns seconds. */
 typedef double bench_run(struct bench *b, void *arg, uint64_t n);
@@ -14,15 +13,6 @@ typedef double bench_run(struct bench *b, void *arg, uint64_t n);
 uint64_t bench_calibrate(struct bench *b, bench_run *run, void *arg, double seconds);
 /* The same from n that took so long: for the next round. */
 uint64_t bench_adjust(uint64_t n, double took, double seconds);
-
-/*
- * One way of a bare cache line between the two processes, in microseconds: the lower
- * bound for any transport between these two cores. NaN between hosts.
- */
-double bench_line(struct bench *b);
-/* Measures the line again, after a round's figures; the mean of both. */
-double bench_line_after(struct bench *b, struct bench_lines *l, double before);
-void bench_line_follow(struct bench *b, const struct bench_order *order);
 
 /* All rounds over the sizes of a range: measures row i, of that size. */
 typedef void bench_measure(struct bench *b, unsigned i, uint32_t size, const void *options);
