@@ -118,8 +118,11 @@ static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
 	if (tw_fi_wait_add(&cq->w, e))
 		return -FI_ENOMEM;
 	ep = tw_fi_enter(e);
-	if (!ep)
+	if (!ep) {
+		if (e->tx_cq != cq && e->rx_cq != cq)
+			tw_fi_wait_remove(&cq->w, e);
 		return -FI_EOPBADSTATE;
+	}
 	if (flags & FI_TRANSMIT) {
 		e->tx_cq = cq;
 		e->tx_selective = flags & FI_SELECTIVE_COMPLETION;
@@ -140,10 +143,12 @@ static int bind_cntr(struct tw_fi_ep *e, struct tw_fi_cntr *c, uint64_t flags)
 	static const uint64_t kinds[TW_FI_NCNTRS] = {FI_SEND,  FI_RECV,	       FI_READ,
 						     FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE};
 	uint64_t known = 0;
+	bool bound = false;
 	struct tw_ep *ep;
 
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
 		known |= kinds[i];
+		bound |= e->cntrs[i] == c;
 		if ((flags & kinds[i]) && e->cntrs[i])
 			return -FI_EINVAL;
 	}
@@ -152,8 +157,11 @@ static int bind_cntr(struct tw_fi_ep *e, struct tw_fi_cntr *c, uint64_t flags)
 	if (tw_fi_wait_add(&c->w, e))
 		return -FI_ENOMEM;
 	ep = tw_fi_enter(e);
-	if (!ep)
+	if (!ep) {
+		if (!bound)
+			tw_fi_wait_remove(&c->w, e);
 		return -FI_EOPBADSTATE;
+	}
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
 		if (!(flags & kinds[i]))
 			continue;

@@ -84,6 +84,7 @@ static int wait_watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
 static int wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 {
 	struct tw_fi_ep **eps;
+	int rc;
 
 	for (unsigned i = 0; i < w->neps; i++)
 		if (w->eps[i] == e)
@@ -92,8 +93,10 @@ static int wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 	if (!eps)
 		return -FI_ENOMEM;
 	w->eps = eps;
-	w->eps[w->neps++] = e;
-	return wait_watch(w, e, EPOLL_CTL_ADD);
+	rc = wait_watch(w, e, EPOLL_CTL_ADD);
+	if (!rc)
+		w->eps[w->neps++] = e;
+	return rc;
 }
 
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)

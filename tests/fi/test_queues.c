@@ -2,6 +2,8 @@
 /* Completion queues, counters, event queues; waiting for them. */
 /* Wait sets, poll sets and fi_av_bind: deprecated in libfabric 2, in use by clients of 1.x. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -72,6 +74,50 @@ FIT_TEST(fi_queues, answer_after_message)
 			cr_assert(twt_now() < end);
 		cr_assert(e.op_context == &ctx[2]);
 	}
+	fit_close(&t);
+}
+
+/* Puts another file in place of a descriptor that cannot watch; the other way round: back. */
+static void swap_files(int a, int b)
+{
+	int c = dup(a);
+
+	cr_assert(c >= 0 && dup2(b, a) == a && dup2(c, b) == b);
+	close(c);
+}
+
+/* A queue or counter that cannot watch an endpoint forgets it. */
+FIT_TEST(fi_queues, bind_fails)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
+	struct fi_cntr_attr counter = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+	struct fi_cq_entry entry;
+	struct fid_cntr *c;
+	struct fid_ep *ep;
+	struct fid_cq *q;
+	struct fit t;
+	int fd, other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	mallopt(M_PERTURB, 0x5a);
+	fit_open(&t, 1, *way, (struct fit_how){.wait = FI_WAIT_FD});
+	fit_ok(fi_cq_open(t.domain, &attr, &q, NULL));
+	fit_ok(fi_cntr_open(t.domain, &counter, &c, NULL));
+	fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
+	fit_ok(fi_control(&q->fid, FI_GETWAIT, &fd));
+	swap_files(fd, other);
+	fit_eq(fi_ep_bind(ep, &q->fid, FI_TRANSMIT | FI_RECV), -FI_ENOMEM);
+	swap_files(fd, other);
+	fit_ok(fi_control(&c->fid, FI_GETWAIT, &fd));
+	swap_files(fd, other);
+	fit_eq(fi_ep_bind(ep, &c->fid, FI_SEND), -FI_ENOMEM);
+	swap_files(fd, other);
+	close(other);
+	fit_ok(fi_close(&ep->fid));
+	fit_eq(fi_cq_read(q, &entry, 1), -FI_EAGAIN);
+	fit_eq(fi_cq_sread(q, &entry, 1, NULL, 10), -FI_EAGAIN);
+	fit_eq(fi_cntr_wait(c, 1, 10), -FI_ETIMEDOUT);
+	fit_ok(fi_close(&c->fid));
+	fit_ok(fi_close(&q->fid));
 	fit_close(&t);
 }
 
