@@ -15,10 +15,12 @@
 #include "engine/window.h"
 
 #define CLOSE_POLLS 1000 /* polls to send what was accepted */
+#define SLOT_REST 16	 /* other slots that are given back before one is taken again */
 
 struct tw_slot_entry tw_slots[TW_MAX_OPEN];
 static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool slot_taken[TW_MAX_OPEN]; /* under slots_mutex */
+static uint32_t slot_given[TW_MAX_OPEN], slots_given; /* by give_slot(), the same */
 static _Atomic(unsigned) slots_used;
 
 unsigned tw_slots_used(void)
@@ -34,18 +36,34 @@ bool tw_in_any_handler(void)
 	return false;
 }
 
+/* Under slots_mutex. 0: there is none. */
+static unsigned free_slot(uint32_t rest)
+{
+	for (unsigned i = 1; i < TW_MAX_OPEN; i++)
+		if (!slot_taken[i] && (i >= tw_slots_used() || slots_given - slot_given[i] >= rest))
+			return i;
+	return 0;
+}
+
+/*
+ * A slot rests. A signal handler that closes an endpoint and opens another inside tw_enter_fast(),
+ * when the handle is compared and the lock not yet entered, must not get the same slot: the call
+ * that it interrupted would act on the new endpoint.
+ */
 static struct tw_slot_entry *endpoint_take_slot(void)
 {
 	struct tw_slot_entry *s = NULL;
+	unsigned i;
 
 	tw_mutex_lock(&slots_mutex);
-	for (unsigned i = 1; i < TW_MAX_OPEN && !s; i++)
-		if (!slot_taken[i]) {
-			slot_taken[i] = true;
-			s = &tw_slots[i];
-			if (i >= tw_slots_used())
-				atomic_store(&slots_used, i + 1);
-		}
+	i = free_slot(SLOT_REST);
+	i = i ? i : free_slot(0);
+	if (i) {
+		slot_taken[i] = true;
+		s = &tw_slots[i];
+		if (i >= tw_slots_used())
+			atomic_store(&slots_used, i + 1);
+	}
 	tw_mutex_unlock(&slots_mutex);
 	if (s && !s->ready) {
 		tw_lock_init(&s->lock, tw_settings.single_threaded);
@@ -107,6 +125,7 @@ static void give_slot(struct tw_slot_entry *s)
 {
 	tw_mutex_lock(&slots_mutex);
 	slot_taken[s - tw_slots] = false;
+	slot_given[s - tw_slots] = slots_given++;
 	s->name = 0;
 	tw_mutex_unlock(&slots_mutex);
 }

@@ -57,6 +57,38 @@ Test(service, comes_back, .timeout = TWT_TIMEOUT)
 	tw_end();
 }
 
+/*
+ * A handler that closes an endpoint and opens another, while its thread has compared the handle of
+ * the first and not yet entered, gets another slot, and so does one that does it again.
+ */
+Test(service, a_slot_rests, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	struct tw_lock_way way;
+	uint64_t first, next;
+	char job[40];
+
+	snprintf(job, sizeof(job), "rests-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	cr_assert_eq(tw_ep_open(&how, &first), TW_OK);
+	cr_assert_eq(tw_ep_close(first), TW_OK);
+	for (int i = 0; i < 10; i++) {
+		cr_assert_eq(tw_ep_open(&how, &next), TW_OK);
+		cr_assert_neq(tw_slot_of(next), tw_slot_of(first));
+		tw_leave(tw_enter(next));
+		cr_assert(!tw_lock_biased(&tw_slot_of(first)->lock, &way));
+		cr_assert_eq(tw_ep_close(next), TW_OK);
+	}
+	/* They are taken again in the end. */
+	for (int i = 0; i < 2 * TW_MAX_OPEN; i++) {
+		cr_assert_eq(tw_ep_open(&how, &next), TW_OK);
+		cr_assert_eq(tw_ep_close(next), TW_OK);
+	}
+	cr_assert(tw_slots_used() < 64);
+	tw_end();
+}
+
 static void count_end(void *ends)
 {
 	++*(_Atomic(int) *)ends;
