@@ -254,7 +254,7 @@ static void await_hello(struct tw_shm_link *l)
 		return;
 	}
 	/* One of another byte order or version knows the answer, too, as none that it can read. */
-	if (err == TW_EPROTO) {
+	if (err == TW_EPROTO || err == TW_ENOMEM) {
 		tw_shm_hello_fill(l->ep, &h, TW_SHM_REFUSE, &l->ep->host->self);
 		h.why = err;
 		tw_shm_hello_send(l->sock, &h, NULL);

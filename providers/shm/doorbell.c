@@ -17,18 +17,16 @@
 
 static const char doorbell = 'b', goodbye = 'x';
 
-/* The number may be that of a socket of the program, which has closed ours. */
-static void doorbell_write(struct tw_shm_link *l, char what)
+/*
+ * False where the system is short of memory. The number may be that of a socket of the program,
+ * which has closed ours.
+ */
+static bool doorbell_write(struct tw_shm_link *l, char what)
 {
-	/* A full socket holds a doorbell already. */
-	if (tw_fd_ours(l->sock))
-		tw_sys_send(l->sock, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static void doorbell_send(struct tw_shm_link *l)
-{
-	doorbell_write(l, doorbell);
-	l->ep->host->counters[TW_C_DOORBELL_SENT]++;
+	/* A full socket holds a doorbell already, and that of an ended process needs none. */
+	return !tw_fd_ours(l->sock) ||
+	       tw_sys_send(l->sock, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ||
+	       (errno != ENOBUFS && errno != ENOMEM);
 }
 
 void tw_shm_goodbye(struct tw_shm_link *l)
@@ -99,8 +97,10 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 	}
 	if (l->rang == polled)
 		return false;
+	if (!doorbell_write(l, doorbell))
+		return false;
 	l->rang = polled;
-	doorbell_send(l);
+	l->ep->host->counters[TW_C_DOORBELL_SENT]++;
 	return true;
 }
 

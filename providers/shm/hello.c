@@ -35,8 +35,9 @@ enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fd)
 	case EINTR:
 		return TW_AGAIN;
 	case EPROTO:
-	case EMFILE:
 		return TW_EPROTO;
+	case EMFILE: /* none is left for what came with it */
+		return TW_ENOMEM;
 	default:
 		return TW_ELOST;
 	}

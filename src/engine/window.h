@@ -62,6 +62,8 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 uint64_t tw_window_end(struct tw_ep *ep, uint64_t key);
 /* A test for tw_wait(): the argument points to that number. */
 bool tw_window_ended(struct tw_ep *ep, void *number);
+/* Waits for it. TW_W_TIMEOUT: inside the handler of unexpected messages, where nothing can wait. */
+enum tw_waited tw_window_wait(struct tw_ep *ep, uint64_t number);
 /*
  * Both: releases the lock while it waits. TW_EKEY: no window has that key; TW_ECLOSED: the
  * endpoint is being closed, after which the memory is the program's; TW_AGAIN: inside the

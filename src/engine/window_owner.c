@@ -10,6 +10,8 @@
 #include "base/guard.h"
 #include "engine/window_internal.h"
 
+#define REVOKE_US 10000 /* after which a peer that memory was short for is told again */
+
 struct window {
 	struct tw_list node; /* by key, or ending */
 	struct tw_list grants;
@@ -213,6 +215,19 @@ bool tw_window_ended(struct tw_ep *ep, void *number)
 	return true;
 }
 
+enum tw_waited tw_window_wait(struct tw_ep *ep, uint64_t number)
+{
+	enum tw_waited waited;
+
+	if (tw_in_handler(ep))
+		return TW_W_TIMEOUT;
+	/* A peer that could not be told, as memory was short, wakes nobody. */
+	do {
+		waited = tw_wait(ep, tw_window_ended, &number, REVOKE_US);
+	} while (waited == TW_W_WOKEN || waited == TW_W_TIMEOUT);
+	return waited;
+}
+
 enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key)
 {
 	uint64_t number = tw_window_end(ep, key);
@@ -220,9 +235,7 @@ enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key)
 
 	if (!number)
 		return TW_EKEY;
-	do {
-		waited = tw_wait(ep, tw_window_ended, &number, TW_FOREVER);
-	} while (waited == TW_W_WOKEN);
+	waited = tw_window_wait(ep, number);
 	return waited == TW_W_TRUE ? TW_OK : waited == TW_W_CLOSED ? TW_ECLOSED : TW_AGAIN;
 }
 
