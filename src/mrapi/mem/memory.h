@@ -69,6 +69,7 @@ struct tw_mrapi_client {
 	_Atomic(uint32_t) there;  /* the handle there; 0: the connection to it is lost */
 	uint32_t proc;			/* the owner's */
 	pid_t pid;
+	_Atomic(uint64_t) alive_at; /* path vm: tw_clock() when the owner was seen alive */
 	_Atomic(const struct tw_mrapi_path *) path;
 	char *base; /* path direct: the memory itself */
 	void *map;  /* path direct: the mapping, if this process made one */

@@ -143,6 +143,7 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 /* ----------------------------------------------------------------------- vm */
 
 #define VM_PIECES 128
+#define ALIVE_US 1000
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
@@ -196,12 +197,29 @@ static enum tw_err vm_copy(pid_t pid, uint64_t address, const struct tw_mrapi_mo
 	return err;
 }
 
+/* Whether the pid is still the owner's. One that was alive so lately has it still. */
+static bool vm_alive(struct tw_mrapi_client *c)
+{
+	uint64_t now = tw_clock();
+
+	if (now - atomic_load_explicit(&c->alive_at, memory_order_relaxed) < tw_clock_us(ALIVE_US))
+		return true;
+	if (tw_mrapi_gone(c->proc))
+		return false;
+	atomic_store_explicit(&c->alive_at, now, memory_order_relaxed);
+	return true;
+}
+
 static mrapi_status_t vm_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
-	mrapi_status_t status = vm_status(vm_copy(c->pid, c->r->address, m));
+	mrapi_status_t status;
 
-	/* The pid may belong to another process by now. */
-	if (status == MRAPI_SUCCESS && !tw_mrapi_is(&c->r->obj, c->handle))
+	/* A write must look before: what it changes may be another process's. */
+	if (m->write && !vm_alive(c))
+		return MRAPI_ERR_RMEM_INVALID;
+	status = vm_status(vm_copy(c->pid, c->r->address, m));
+	if (status == MRAPI_SUCCESS &&
+	    (!tw_mrapi_is(&c->r->obj, c->handle) || (!m->write && !vm_alive(c))))
 		status = MRAPI_ERR_RMEM_INVALID;
 	return status;
 }

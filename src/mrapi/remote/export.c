@@ -106,7 +106,7 @@ void tw_mrapi_export_prune(void)
 		end_export(ep, l);
 		/* Some may be using it. */
 		if (window)
-			tw_wait(ep, tw_window_ended, &window, TW_FOREVER);
+			tw_window_wait(ep, window);
 	}
 }
 
