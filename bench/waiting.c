@@ -42,6 +42,7 @@ void bench_bad_status(const mx_status_t *status)
 /* A posted receive does not fail when its possible sender dies; connecting again does. */
 static void check_peer(struct bench *b)
 {
+	char name[MX_MAX_HOSTNAME_LEN + 1] = "?";
 	uint32_t id, session;
 	mx_endpoint_addr_t again;
 	mx_return_t rc;
@@ -58,9 +59,11 @@ static void check_peer(struct bench *b)
 	rc = mx_connect(b->endpoint, b->peer_nic, b->peer_id, BENCH_FILTER, 5, &again);
 	if (rc == MX_TIMEOUT)
 		return; /* slow is not dead; the silence is counted */
-	if (rc != MX_SUCCESS)
-		bench_fail("the other end is gone: %s",
-			   last_code == rc ? last_message : mx_strerror(rc));
+	if (rc != MX_SUCCESS) {
+		mx_nic_id_to_hostname(b->peer_nic, name);
+		bench_fail("the other end is gone, endpoint %u of %s: %s", b->peer_id, name,
+			   mx_strerror(rc));
+	}
 	rc = mx_decompose_endpoint_addr2(again, &nic, &id, &session);
 	if (rc == MX_SUCCESS && session != b->peer_session)
 		bench_fail("the other end is gone, another program has its endpoint");

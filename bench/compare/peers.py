@@ -108,7 +108,7 @@ def over_tagwire(programs):
         raise Missing('apt-get install libfabric-bin')
     if 'tagwire' not in output(['env', *(f'{k}={v}' for k, v in env.items()), 'fi_info', '-p',
                                 'tagwire']):
-        raise Missing('libfabric does not find the provider: FI_PROVIDER_PATH')
+        raise Missing('libfabric does not find the provider: FI_PROVIDER_PATH must name its folder')
     return env
 
 

@@ -424,8 +424,8 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 static void setting_explain(const struct row *r, char *out, unsigned size)
 {
 	static const char *const forms[] = {
-		[STR] = "a word of less than 64 bytes",
-		[TRUST] = "a word of less than 64 bytes",
+		[STR] = "a word of less than 64 bytes, without / and spaces",
+		[TRUST] = "a word of less than 64 bytes, without / and spaces",
 		[LIST] = "words with commas between them",
 		[NODES] = "numbers up to 4095 and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
@@ -438,8 +438,9 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 	if (strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0)
 		nearest_word(r->limits + strlen(ONE_OF), text, near);
 	if (r->type == UINT || r->type == SIZE) {
-		snprintf(number, sizeof(number), "a number %s%s", r->limits,
-			 strstr(r->limits, " to ") ? "" : " to 4294967295");
+		snprintf(number, sizeof(number), "a number %s%s%s", r->limits,
+			 strstr(r->limits, " to ") ? "" : " to 4294967295",
+			 r->type == SIZE ? "; k, m or g may follow it" : "");
 		must = number;
 	}
 	snprintf(out, size,

@@ -83,10 +83,12 @@ void tw_net_path_show(struct tw_net_link *l)
 	for (unsigned i = 0; i < l->npaths; i++) {
 		const struct tw_net_path *p = &l->paths[i];
 
-		l->link.paths[p->number] = (struct tw_stats_path){
-			.state = p->bound ? TW_PATH_UP : TW_PATH_DOWN,
-			.board = l->ep->numbers[p->way.mine],
-			.share = all ? (uint8_t)(100 * p->carried / all) : 0};
+		l->link.paths[p->number] =
+			(struct tw_stats_path){.state = p->bound ? TW_PATH_UP : TW_PATH_DOWN,
+					       .board = l->ep->numbers[p->way.mine],
+					       .share = !tw_net_many_ways(l) ? 100
+							: all ? (uint8_t)(100 * p->carried / all)
+							      : 0};
 	}
 	/* Earlier and later the engine has no use for them. */
 	if (l->state == TW_NET_UP)
