@@ -72,8 +72,8 @@ static inline uint64_t hear(void)
 	return n;
 }
 
-#define WARM_TURNS 64 /* that are not counted */
-#define WARM_BYTES (1u << 20)
+#define WARM_TURNS 600	       /* that are not counted, at most: they touch all of the slots */
+#define WARM_BYTES (512 << 10) /* and of the bytes of a ring */
 
 #define SAY_LINE UINT64_MAX /* instead of a number of turns */
 
@@ -107,8 +107,7 @@ static void follow(const struct job *j)
 
 /*
  * The first turn may wait for ranks that still start, or for a library that sorts what has come.
- * The next ones touch memory of the library for the first time, until about a megabyte has passed
- * between two ranks.
+ * The next ones touch memory of the library for the first time, until they have used all of it.
  */
 static void warm_up(const struct job *j)
 {
@@ -181,8 +180,8 @@ static void connect_mesh(void);
 /* Does one job; rank 0 leaves its samples. */
 static void figure(struct job *j);
 
-static double opened, connected; /* seconds */
-static struct memory {		 /* KiB, before the buffers */
+static double opened, connected;       /* seconds */
+static struct memory {		       /* KiB, before the buffers */
 	unsigned long resident, state; /* all of it; without code and the driver's own */
 } memory;
 
@@ -310,8 +309,7 @@ static int options(int argc, char **argv, const char **cpus)
 	static const struct option names[] = {
 		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
 		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {"netns", 1, NULL, 'n'},
-		{"mesh", 0, NULL, 'm'},
-		{NULL, 0, NULL, 0},
+		{"mesh", 0, NULL, 'm'},	      {NULL, 0, NULL, 0},
 	};
 	int c;
 
