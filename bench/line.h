@@ -13,8 +13,8 @@ void bench_line_share(struct bench *b);
 bool bench_line_ordered(struct bench *b, const struct bench_order *order);
 
 /*
- * One way of a bare cache line between the two processes, in microseconds: the lower
- * bound for any transport between these two cores. NaN between hosts.
+ * One way of a bare cache line between the two processes, in microseconds: no transport between
+ * these two cores takes much less. NaN between hosts.
  */
 double bench_line(struct bench *b);
 /* Measures the line again, after a round's figures; the mean of both. */

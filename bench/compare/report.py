@@ -171,7 +171,7 @@ def setting(results, distance):
 
 def line_text(results, distance):
     line = results.line(distance)
-    return f'One bare cache line takes {line:.3f} us one way: the lower bound of any software.' \
+    return f'One bare cache line takes {line:.3f} us one way: no software takes much less.' \
         if line else ''
 
 
