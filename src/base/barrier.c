@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/barrier.h"
 
+#include <errno.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,17 +17,25 @@ static int membarrier(int cmd)
 	return (int)syscall(__NR_membarrier, cmd, 0, 0);
 }
 
+static void __attribute__((noreturn)) barrier_refused(void)
+{
+	tw_log_refused("membarrier, which worked at first; install system call filters before "
+		       "the library is initialized");
+	abort();
+}
+
 /*
  * The other side has no fence of its own. Should the call be refused after it was granted,
  * by a seccomp filter that came late, nothing excludes anybody any more.
  */
 static void order(int cmd)
 {
-	if (membarrier(cmd) == 0)
-		return;
-	tw_log_refused("membarrier, which worked at first; install system call filters before "
-		       "the library is initialized");
-	abort();
+	/* The kernel's own memory for it may be short for a moment. */
+	while (membarrier(cmd) != 0)
+		if (errno == ENOMEM)
+			sched_yield();
+		else
+			barrier_refused();
 }
 
 void tw_barrier_init(void)
