@@ -177,7 +177,7 @@ struct bench_protocols bench_protocols(const struct bench *b)
 	uint32_t c[TW_NCOUNTERS] = {0}, board = 0;
 
 	mx_get_info(b->endpoint, MX_COUNTERS_VALUES, &board, sizeof board, c, sizeof c);
-	/* A send that is announced is counted here, and its transfer at the end that receives. */
+	/* What was announced is counted by the end that receives, which chooses the protocol. */
 	return (struct bench_protocols){{c[TW_C_SEND_EAGER], c[TW_C_RNDV_PUSH], c[TW_C_RNDV_PULL]}};
 }
 

@@ -180,8 +180,8 @@ static void connect_mesh(void);
 /* Does one job; rank 0 leaves its samples. */
 static void figure(struct job *j);
 
-static double opened, connected;       /* seconds */
-static struct memory {		       /* KiB, before the buffers */
+static double opened, connected; /* seconds */
+static struct memory {		 /* KiB, before the buffers */
 	unsigned long resident, state; /* all of it; without code and the driver's own */
 } memory;
 
@@ -309,7 +309,8 @@ static int options(int argc, char **argv, const char **cpus)
 	static const struct option names[] = {
 		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
 		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {"netns", 1, NULL, 'n'},
-		{"mesh", 0, NULL, 'm'},	      {NULL, 0, NULL, 0},
+		{"mesh", 0, NULL, 'm'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 

@@ -3,7 +3,6 @@
 #include "providers/shm/shm.h"
 #include "shmem/remote.h"
 
-#define ALIVE_US 1000	 /* a process that was alive so lately still has its pid */
 #define GET_PIECES 16	 /* pieces of memory per system call */
 
 /* Collects the pieces of iov from byte at on, as many as fit. Returns their bytes. */
@@ -72,7 +71,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 /* False: the pid is to be proved. */
 static bool surely_alive(struct tw_shm_link *l)
 {
-	uint64_t now = tw_clock(), age = tw_clock_us(ALIVE_US);
+	uint64_t now = tw_clock(), age = tw_clock_us(TW_REMOTE_ALIVE_US);
 
 	if (now - l->alive_at >= age)
 		l->alive_at = tw_shm_polled_at(l);

@@ -215,16 +215,29 @@ bool tw_window_ended(struct tw_ep *ep, void *number)
 	return true;
 }
 
+/* Whether all peers that knew it have been told. */
+static bool window_revoked(const struct tw_ep *ep, uint64_t number)
+{
+	tw_list_walk(&ep->windows->ending, const struct window, w, node) {
+		tw_list_walk(&w->grants, const struct grant, g, of_window) {
+			if (w->number == number && !g->revoked)
+				return false;
+		}
+	}
+	return true;
+}
+
 enum tw_waited tw_window_wait(struct tw_ep *ep, uint64_t number)
 {
 	enum tw_waited waited;
+	bool revoked;
 
-	if (tw_in_handler(ep))
-		return TW_W_TIMEOUT;
-	/* A peer that could not be told, as memory was short, wakes nobody. */
+	/* Nobody wakes us for a peer that memory was too short to tell. */
 	do {
-		waited = tw_wait(ep, tw_window_ended, &number, REVOKE_US);
-	} while (waited == TW_W_WOKEN || waited == TW_W_TIMEOUT);
+		revoked = window_revoked(ep, number);
+		waited = tw_wait(ep, tw_window_ended, &number, revoked ? TW_FOREVER : REVOKE_US);
+	} while (waited == TW_W_WOKEN ||
+		 (waited == TW_W_TIMEOUT && !revoked && !tw_in_handler(ep)));
 	return waited;
 }
 

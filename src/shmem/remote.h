@@ -10,6 +10,8 @@
 
 #include "base/err.h"
 
+#define TW_REMOTE_ALIVE_US 1000 /* a process that was alive so lately still has its number */
+
 /* A list of pieces of memory; none is empty. */
 struct tw_pieces {
 	struct iovec *iov;

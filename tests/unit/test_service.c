@@ -22,16 +22,22 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 
 static const struct tw_interface interface = {.attend = attend, .down = down};
 
-/* The program's own expiry may clear the timer that was to bring it back. */
-Test(service, comes_back, .timeout = TWT_TIMEOUT)
+static void begin(void)
 {
-	const struct tw_open how = {.number = 7, .iface = &interface};
-	uint64_t handle, served, before;
 	char job[40];
 
 	snprintf(job, sizeof(job), "service-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
 	cr_assert_eq(tw_begin(), TW_OK);
+}
+
+/* The program's own expiry may clear the timer that was to bring it back. */
+Test(service, comes_back, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	uint64_t handle, served, before;
+
+	begin();
 	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
 	for (int round = 0; round < 100; round++) {
 		struct tw_ep *ep = tw_enter(handle);
@@ -66,11 +72,8 @@ Test(service, a_slot_rests, .timeout = TWT_TIMEOUT)
 	const struct tw_open how = {.number = 7, .iface = &interface};
 	struct tw_lock_way way;
 	uint64_t first, next;
-	char job[40];
 
-	snprintf(job, sizeof(job), "rests-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	cr_assert_eq(tw_begin(), TW_OK);
+	begin();
 	cr_assert_eq(tw_ep_open(&how, &first), TW_OK);
 	cr_assert_eq(tw_ep_close(first), TW_OK);
 	for (int i = 0; i < 10; i++) {
@@ -102,11 +105,8 @@ Test(service, ends_what_was_left_behind, .timeout = TWT_TIMEOUT)
 	static _Atomic(int) ends;
 	struct tw_open how = {.number = 8, .iface = &interface};
 	uint64_t stays, left;
-	char job[40];
 
-	snprintf(job, sizeof(job), "service-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	cr_assert_eq(tw_begin(), TW_OK);
+	begin();
 	cr_assert_eq(tw_ep_open(&how, &stays), TW_OK);
 	how = (struct tw_open){.number = 9, .iface = &ending, .owner = &ends};
 	for (int round = 0; round < 100; round++) {
@@ -130,12 +130,9 @@ Test(service, ended_without_a_bias, .timeout = TWT_TIMEOUT)
 	const struct tw_open how = {.number = 7, .iface = &interface};
 	struct tw_slot_entry *s;
 	uint64_t handle;
-	char job[40];
 
-	snprintf(job, sizeof(job), "service-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
 	setenv("TAGWIRE_SERVICE", "0", 1);
-	cr_assert_eq(tw_begin(), TW_OK);
+	begin();
 	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
 	s = tw_slot_of(handle);
 	cr_assert_eq(tw_ep_leave_behind(handle), TW_OK);
@@ -160,17 +157,22 @@ static void *holds(void *slot)
 	return NULL;
 }
 
-static int opens_in_child(void *arg, int fd)
+/* Until it has that slot, which rests for some time. */
+static int opens_in_child(void *slot, int fd)
 {
 	const struct tw_open how = {.number = 7, .iface = &interface};
 	uint64_t handle;
 
-	(void)arg;
 	(void)fd;
-	return tw_begin() == TW_OK && tw_ep_open(&how, &handle) == TW_OK &&
-			       tw_ep_close(handle) == TW_OK
-		       ? 0
-		       : 1;
+	if (tw_begin() != TW_OK)
+		return 1;
+	for (int i = 0; i < 100; i++) {
+		if (tw_ep_open(&how, &handle) != TW_OK || tw_ep_close(handle) != TW_OK)
+			return 1;
+		if (tw_slot_of(handle) == slot)
+			return 0;
+	}
+	return 2;
 }
 
 Test(service, fork_beside_a_check_of_a_free_slot, .timeout = TWT_TIMEOUT)
@@ -179,17 +181,14 @@ Test(service, fork_beside_a_check_of_a_free_slot, .timeout = TWT_TIMEOUT)
 	struct twt_child child;
 	pthread_t thread;
 	uint64_t handle;
-	char job[40];
 
-	snprintf(job, sizeof(job), "service-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	cr_assert_eq(tw_begin(), TW_OK);
+	begin();
 	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
 	cr_assert_eq(tw_ep_close(handle), TW_OK);
 	cr_assert_eq(pthread_create(&thread, NULL, holds, tw_slot_of(handle)), 0);
 	while (!atomic_load(&held))
 		sched_yield();
-	twt_spawn(&child, opens_in_child, NULL);
+	twt_spawn(&child, opens_in_child, tw_slot_of(handle));
 	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 	tw_end();
 }

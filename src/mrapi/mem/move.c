@@ -143,7 +143,6 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 /* ----------------------------------------------------------------------- vm */
 
 #define VM_PIECES 128
-#define ALIVE_US 1000
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
@@ -197,12 +196,13 @@ static enum tw_err vm_copy(pid_t pid, uint64_t address, const struct tw_mrapi_mo
 	return err;
 }
 
-/* Whether the pid is still the owner's. One that was alive so lately has it still. */
+/* Whether the pid is still the owner's. */
 static bool vm_alive(struct tw_mrapi_client *c)
 {
 	uint64_t now = tw_clock();
 
-	if (now - atomic_load_explicit(&c->alive_at, memory_order_relaxed) < tw_clock_us(ALIVE_US))
+	if (now - atomic_load_explicit(&c->alive_at, memory_order_relaxed) <
+	    tw_clock_us(TW_REMOTE_ALIVE_US))
 		return true;
 	if (tw_mrapi_gone(c->proc))
 		return false;
