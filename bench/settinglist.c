@@ -46,8 +46,11 @@ void settinglist(enum table_format format)
 	char text[TW_SETTING_LIST_MAX];
 	struct table t;
 
-	if (tw_settings_load(text, sizeof(text)) < 0)
-		bench_fail("%s", text);
+	if (tw_settings_load(text, sizeof(text)) < 0) {
+		for (unsigned at = 0; tw_settings_invalid(&at, text, sizeof(text));)
+			fprintf(stderr, "%s: %s\n", bench_tool, text);
+		exit(1);
+	}
 	table_open_kind(&t, format, "setting", columns, sizeof(columns) / sizeof(*columns));
 #define TW_SETTING(ident, env, type, dflt, limits, meaning)                                        \
 	SHOW_##type(tw_settings.ident);                                                            \

@@ -3,6 +3,7 @@
 #ifndef TW_COPY_H
 #define TW_COPY_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -50,9 +51,16 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 }
 
 /*
- * For memory that another processor has read, and reads again: long data does not first fetch the
- * lines that it overwrites (doc/decisions.md, 158).
+ * For memory that another processor has read, and reads again, as of a ring. Long data does not
+ * first fetch the lines that it overwrites: through the cache by REP MOVSB, or around it, as one
+ * writer found faster when it last tried both (doc/decisions.md, 158, 166).
  */
-void tw_copy_over(void *to, const void *from, size_t n);
+struct tw_over {
+	uint32_t copies;
+	bool around;
+	uint64_t ticks; /* that the last trial of the way through the cache took */
+	size_t len;	/* for so many bytes */
+};
+void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n);
 
 #endif /* TW_COPY_H */

@@ -26,13 +26,18 @@ static void name_strangers(void)
 }
 
 /* A program that tries again, as libfabric does for each list of providers, hears it once. */
-static void name_invalid(const char *why)
+static void name_invalid(void)
 {
 	static _Atomic(uint64_t) said;
-	uint64_t what = tw_hash_text(TW_HASH_START, why);
+	uint64_t what = TW_HASH_START;
+	char text[320];
 
-	if (atomic_exchange(&said, what) != what)
-		tw_log(TW_LOG_ERROR, "%s", why);
+	for (unsigned at = 0; tw_settings_invalid(&at, text, sizeof(text));)
+		what = tw_hash_text(what, text);
+	if (atomic_exchange(&said, what) == what)
+		return;
+	for (unsigned at = 0; tw_settings_invalid(&at, text, sizeof(text));)
+		tw_log(TW_LOG_ERROR, "%s", text);
 }
 
 static bool environment_read(void)
@@ -41,7 +46,7 @@ static bool environment_read(void)
 	bool good = tw_settings_load(why, sizeof(why)) == 0;
 
 	if (!good)
-		name_invalid(why);
+		name_invalid();
 	name_strangers();
 	return good;
 }

@@ -100,3 +100,12 @@ void tw_report_in_use(const char *what, uint32_t number, int holder)
 	tw_report(TW_LOG_ERROR, who, cause,
 		  "use another one, or keep jobs apart by another TAGWIRE_JOB");
 }
+
+void tw_report_range(const char *what, uint32_t number, uint32_t most)
+{
+	char who[32], cause[64];
+
+	snprintf(who, sizeof(who), "%s %u", what, number);
+	snprintf(cause, sizeof(cause), "the number is out of range: numbers are 0 to %u", most);
+	tw_report(TW_LOG_ERROR, who, cause, NULL);
+}

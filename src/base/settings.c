@@ -295,33 +295,22 @@ static void setting_join_launcher(struct tw_settings *s)
 		parse_word(name, s->job, sizeof(s->job));
 }
 
-/*
- * Reads the environment, with defaults for the rest. The first row with an invalid value, or one
- * without a name.
- */
-static struct row read_all(struct tw_settings *s, bool environment)
+/* Reads the setting of row i of the table. False: the environment's value is invalid. */
+static bool row_read(struct row *r, unsigned i, bool environment, struct tw_settings *s)
 {
-	struct row r = row_at(names);
 	char used[VARIABLE_MAX];
+	enum type type = r->type = (enum type)table[i].type;
+	const char *text = environment ? from_environment(r->name, type, used) : NULL;
+	void *value = (char *)s + table[i].at;
 
-	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
-		enum type type = r.type = (enum type)table[i].type;
-		const char *text = environment ? from_environment(r.name, type, used) : NULL;
-		void *value = (char *)s + table[i].at;
-
-		/* No list of the library is of use without a word. */
-		if (text && !*text && (type == LIST || type == NODES))
-			text = NULL;
-		/* An absent rank is empty, and parse_rank() rejects that. */
-		if (!text && type == RANK)
-			type = STR;
-		if (setting_parse(type, text ? text : r.dflt, value) < 0 ||
-		    !setting_fits(type, r.limits, value))
-			return r;
-	}
-	if (environment)
-		setting_join_launcher(s);
-	return (struct row){.name = NULL};
+	/* No list of the library is of use without a word. */
+	if (text && !*text && (type == LIST || type == NODES))
+		text = NULL;
+	/* An absent rank is empty, and parse_rank() rejects that. */
+	if (!text && type == RANK)
+		type = STR;
+	return setting_parse(type, text ? text : r->dflt, value) == 0 &&
+	       setting_fits(type, r->limits, value);
 }
 
 /* Names that are nearly those that there are ------------------------------------------ */
@@ -448,15 +437,31 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		 text, must, *near ? "; perhaps " : "", near);
 }
 
+bool tw_settings_invalid(unsigned *at, char *out, unsigned size)
+{
+	struct row r = row_at(names);
+	struct tw_settings s = {0};
+
+	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
+		if (i < *at || row_read(&r, i, true, &s))
+			continue;
+		setting_explain(&r, out, size);
+		*at = i + 1;
+		return true;
+	}
+	return false;
+}
+
 int tw_settings_load(char *err, unsigned errlen)
 {
+	bool good = !tw_settings_invalid(&(unsigned){0}, err, errlen);
+	struct row r = row_at(names);
 	struct tw_settings s = {0};
-	struct row bad = read_all(&s, true);
 
-	if (bad.name) {
-		setting_explain(&bad, err, errlen);
-		read_all(&s, false);
-	}
+	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r)))
+		row_read(&r, i, good, &s);
+	if (good)
+		setting_join_launcher(&s);
 	tw_settings = s;
-	return bad.name ? -1 : 0;
+	return good ? 0 : -1;
 }

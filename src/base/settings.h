@@ -33,10 +33,16 @@ extern struct tw_settings tw_settings;
 extern const char *tw_settings_prefix;
 
 /*
- * Reads the environment. Returns -1 with a message in err when a value is invalid. All
+ * Reads the environment. Returns -1 with a message in err for the first value that is invalid. All
  * settings are then the defaults.
  */
 int tw_settings_load(char *err, unsigned errlen);
+
+/*
+ * A message for the next setting whose value is invalid, from the one numbered *at on. False: there
+ * are no more.
+ */
+bool tw_settings_invalid(unsigned *at, char *out, unsigned size);
 
 /*
  * environment.c: the same, and says on standard error what is wrong, also with other names. While

@@ -216,6 +216,7 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (node_id >= MCAPI_MAX_NODES) {
 		*mcapi_status = MCAPI_ENODE_NOTVALID;
+		tw_report_range("node", node_id, MCAPI_MAX_NODES - 1);
 	} else if (is_up(tw_mcapi_thread) && tw_mcapi_thread->thread == tw_thread_id()) {
 		*mcapi_status = MCAPI_INITIALIZED;
 	} else {

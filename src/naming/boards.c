@@ -288,20 +288,39 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 	}
 }
 
-/* Other hosts may have it, where all share the setting. */
-static void warn_of_absent(void)
+/* The interfaces that TAGWIRE_BOARDS could name: those that are up and have an address. */
+static void list_usable(const struct ifaddrs *all, char *out, size_t size)
+{
+	size_t len = 0;
+
+	*out = 0;
+	for (const struct ifaddrs *i = all; i && len < size; i = i->ifa_next) {
+		if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) ||
+		    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6) ||
+		    tw_names_have(out, i->ifa_name))
+			continue;
+		len += (size_t)snprintf(out + len, size - len, "%s%s", len ? "," : "", i->ifa_name);
+	}
+}
+
+/* An interface without which it is to do may be absent: all hosts can share the setting. */
+static void report_absent(const struct ifaddrs *all)
 {
 	const char *names = tw_settings.boards, *name;
-	char ifname[IF_NAMESIZE];
+	char ifname[IF_NAMESIZE], usable[256];
 	size_t len;
 
-	while ((name = tw_name_next(&names, &len))) {
+	list_usable(all, usable, sizeof(usable));
+	if (nboards == 0)
+		tw_log(TW_LOG_ERROR,
+		       "TAGWIRE_BOARDS=%s leaves no interface of this host that is up; up are: %s",
+		       tw_settings.boards, usable);
+	while (nboards && (name = tw_name_next(&names, &len))) {
 		snprintf(ifname, sizeof(ifname), "%.*s", (int)len, name);
 		if (len && *name != '^' && !have_interface(ifname))
 			tw_log(TW_LOG_WARN,
-			       "TAGWIRE_BOARDS: no interface %s of this host is up; mx_info "
-			       "lists those that are used",
-			       ifname);
+			       "TAGWIRE_BOARDS: no interface %s of this host is up; up are: %s",
+			       ifname, usable);
 	}
 }
 
@@ -322,16 +341,11 @@ enum tw_err tw_boards_find(void)
 	add_kind(all, &links, AF_INET, LEADS_NOWHERE, LEADS_NOWHERE);
 	add_kind(all, &links, AF_INET6, LEADS_NOWHERE, LEADS_NOWHERE);
 	add_kind(all, &links, AF_INET, REACHES_NOBODY, REACHES_NOBODY);
-	freeifaddrs(all);
 	/* A machine whose network is down still reaches itself. */
 	if (nboards == 0 && tw_board_wanted(tw_settings.boards, "lo"))
 		add_board("lo", (struct sockaddr *)&local, REACHES_NOBODY);
-	if (nboards == 0)
-		tw_log(TW_LOG_ERROR,
-		       "TAGWIRE_BOARDS=%s leaves no interface of this host that is up",
-		       tw_settings.boards);
-	else
-		warn_of_absent();
+	report_absent(all);
+	freeifaddrs(all);
 	return nboards ? TW_OK : TW_EPROTO;
 }
 

@@ -271,7 +271,7 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 	uint8_t *data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data, *to = data;
 
 	for (unsigned i = 0; i < niov; i++) {
-		tw_copy_over(to, iov[i].iov_base, iov[i].iov_len);
+		tw_copy_over(&tx->over, to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
 	s->hdr = hdr;

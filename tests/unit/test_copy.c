@@ -48,7 +48,19 @@ Test(copy, every_length_and_place)
 	copies_all(plain);
 }
 
+static struct tw_over over;
+
+static void copy_over(void *to, const void *from, size_t n)
+{
+	tw_copy_over(&over, to, from, n);
+}
+
+/* Through the cache, around it, and in the trials of both, of which there are two in 256 copies. */
 Test(copy, over_what_another_has_read)
 {
-	copies_all(tw_copy_over);
+	copies_all(copy_over);
+	over.around = true;
+	copies_all(copy_over);
+	for (over.copies = 0; over.copies < 1000;)
+		copies(copy_over, 2048 + over.copies, over.copies % 64, over.copies % 61);
 }

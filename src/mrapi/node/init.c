@@ -268,10 +268,14 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 
 	if (tw_mrapi.nodes > 0 && still_self())
 		return MRAPI_ERR_NODE_INITIALIZED;
-	if (domain > MRAPI_MAX_DOMAIN_ID)
+	if (domain > MRAPI_MAX_DOMAIN_ID) {
+		tw_report_range("domain", domain, MRAPI_MAX_DOMAIN_ID);
 		return MRAPI_ERR_DOMAIN_INVALID;
-	if (number > MRAPI_MAX_NODE_ID)
+	}
+	if (number > MRAPI_MAX_NODE_ID) {
+		tw_report_range("node", number, MRAPI_MAX_NODE_ID);
 		return MRAPI_ERR_NODE_INVALID;
+	}
 	if (tw_mrapi.nodes == 0)
 		status = become_member();
 	if (status != MRAPI_SUCCESS)
