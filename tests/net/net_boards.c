@@ -188,55 +188,59 @@ static void wire(unsigned i, const char *way)
 	check(system(cmd) == 0);
 }
 
-/* What mx_endpoint_info says of a board: its share, -1 it is down or not in use yet. */
-static int share(unsigned board)
+/* What mx_endpoint_info says of both boards at one time: their shares, -1 a board is down or
+ * unused. */
+static void shares(int out[2])
 {
 	char cmd[400], line[1000], key[8];
-	int percent = -1;
-	const char *at;
+	const char *at, *found;
 	FILE *f;
 
-	snprintf(key, sizeof(key), "%u:", board);
+	out[0] = out[1] = -1;
 	snprintf(cmd, sizeof(cmd), "%s/bench/mx_endpoint_info --csv --pid %d", getenv("builddir"),
 		 (int)getpid());
 	check((f = popen(cmd, "r")));
 	while (fgets(line, sizeof(line), f)) {
 		if (!(at = strstr(line, ",0:")) && !(at = strstr(line, ",1:")))
 			continue;
-		at = strstr(at, key);
-		if (!at || sscanf(at + strlen(key), "%d%%", &percent) != 1)
-			percent = -1;
+		for (unsigned board = 0; board < 2; board++) {
+			snprintf(key, sizeof(key), "%u:", board);
+			found = strstr(at, key);
+			if (!found || sscanf(found + strlen(key), "%d%%", &out[board]) != 1)
+				out[board] = -1;
+		}
 	}
 	pclose(f);
-	return percent;
 }
 
 /* Messages come until each board is up and has had a share. */
 static void both_carry(void)
 {
 	double limit = twt_now() + DEADLINE / 1000.0;
-	int first, second;
+	int share[2];
 
 	do {
 		check(twt_now() < limit);
 		for (unsigned i = 0; i < 10; i++)
 			check(take(true));
-		first = share(0);
-		second = share(1);
-	} while (first < 1 || second < 1);
-	printf("shares: %d%% %d%%\n", first, second);
-	check(first + second <= 100);
+		shares(share);
+	} while (share[0] < 1 || share[1] < 1);
+	printf("shares: %d%% %d%%\n", share[0], share[1]);
+	check(share[0] + share[1] <= 100);
 }
 
 /* The second board of both hosts, and with it the ways to it, are gone for a while. */
 static void both_ends(void)
 {
+	int share[2];
+
 	wire(1, "down");
 	wire(3, "down");
-	do
+	do {
 		for (unsigned i = 0; i < 10; i++)
 			check(take(true));
-	while (share(1) >= 0);
+		shares(share);
+	} while (share[1] >= 0);
 	for (unsigned i = 0; i < 40; i++)
 		check(take(true));
 	wire(1, "up");
