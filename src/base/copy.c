@@ -8,9 +8,6 @@
 #include "base/clock.h"
 
 #define ERMS (1u << 9) /* in ebx of leaf 7: enhanced REP MOVSB */
-#define OVER_MIN 2048  /* from here on it was measured to gain */
-#define PERIOD 256u    /* copies from one comparison to the next */
-#define WAIT 400       /* ticks, 0.1 to 0.2 us */
 
 static bool has_erms;
 
@@ -23,7 +20,7 @@ __attribute__((constructor)) static void copy_begin(void)
 
 static void over_through(void *to, const void *from, size_t n)
 {
-	if (has_erms)
+	if (has_erms && n >= TW_OVER_LONG)
 		__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 	else
 		memcpy(to, from, n);
@@ -53,31 +50,35 @@ static void over_copy(bool around, void *to, const void *from, size_t n)
 		over_through(to, from, n);
 }
 
-/* The ticks until all has been written. */
+/* The ticks until the reader can see all. */
 static uint64_t over_time(bool around, void *to, const void *from, size_t n)
 {
 	uint64_t begun = tw_clock();
 
 	over_copy(around, to, from, n);
-	_mm_sfence();
+	/* The clock is not read before all stores have left the processor. */
+	_mm_mfence();
+	_mm_lfence();
 	return tw_clock() - begun;
 }
 
-void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n)
+void tw_copy_over(struct tw_over *over, void *to, const void *from, size_t n)
 {
-	if (n < OVER_MIN) {
+	struct tw_over_class *o = n < TW_OVER_LONG ? &over->shorter : &over->longer;
+
+	if (n < TW_OVER_MIN) {
 		tw_copy(to, from, n);
 		return;
 	}
 	/* Not at first, when pages are new. */
-	switch (++o->copies % PERIOD) {
-	case PERIOD - 2:
+	switch (++o->copies % TW_OVER_PERIOD) {
+	case TW_OVER_FIRST_TRIAL:
 		o->ticks = over_time(false, to, from, n);
 		o->len = n;
 		break;
-	case PERIOD - 1:
-		/* Its reader has as much work again, and waits for memory. */
-		o->around = (2 * over_time(true, to, from, n) + WAIT) * o->len < o->ticks * n;
+	case TW_OVER_FIRST_TRIAL + 1:
+		/* By a quarter: the reader reads from memory then. */
+		o->around = 5 * over_time(true, to, from, n) * o->len < 4 * o->ticks * n;
 		break;
 	default:
 		over_copy(o->around, to, from, n);

@@ -51,16 +51,33 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 }
 
 /*
- * For memory that another processor has read, and reads again, as of a ring. Long data does not
- * first fetch the lines that it overwrites: through the cache by REP MOVSB, or around it, as one
- * writer found faster when it last tried both (doc/decisions.md, 158, 166).
+ * For memory that another processor has read, and reads again, as of a ring. Copies go through the
+ * cache, or around it, whichever took less time when one writer last tried both. Long ones through
+ * it do not first fetch the lines that they overwrite (doc/decisions.md, 158 and 166).
  */
-struct tw_over {
+struct tw_over_class {
 	uint32_t copies;
 	bool around;
-	uint64_t ticks; /* that the last trial of the way through the cache took */
-	size_t len;	/* for so many bytes */
+	uint64_t ticks; /* of the last trial of the way through the cache */
+	size_t len;	/* and its length */
 };
+struct tw_over {
+	struct tw_over_class shorter, longer; /* than TW_OVER_LONG */
+};
+#define TW_OVER_MIN 512u /* shorter copies always go through the cache */
+#define TW_OVER_LONG 2048u
+#define TW_OVER_PERIOD                                                                             \
+	251u /* copies from one trial to the next; no divisor of a round of the ring */
+#define TW_OVER_FIRST_TRIAL (TW_OVER_PERIOD - 2)
+
 void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n);
+
+/* False if the next copy of this length, below TW_OVER_LONG, is a trial or goes around the cache.
+ */
+static inline bool tw_over_fetch(const struct tw_over *o, size_t n)
+{
+	return n < TW_OVER_MIN || !(o->shorter.around || (o->shorter.copies + 1) % TW_OVER_PERIOD >=
+								 TW_OVER_FIRST_TRIAL);
+}
 
 #endif /* TW_COPY_H */

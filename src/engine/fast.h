@@ -73,7 +73,10 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 
 		memcpy(to, &word, sizeof(word));
 	}
-	tw_copy(to + extra, data, len);
+	if (class == TW_EAGER_ANY && bytes && len >= TW_OVER_MIN)
+		tw_copy_over(&txq->over, to + extra, data, len);
+	else
+		tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (more || !len)) /* an empty message costs one less */
 		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
 	if (class == TW_EAGER_ANY && bytes)

@@ -259,7 +259,7 @@ void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 	else
 		tw_ring_stamp(tx, s, len);
 	/* The reader of a shorter one fetches those lines meanwhile. */
-	if (some && !(pingpong && len <= TW_RING_EARLY))
+	if (some && !(pingpong && len <= TW_RING_EARLY) && tw_over_fetch(&tx->over, len))
 		own_next(tx, len);
 }
 

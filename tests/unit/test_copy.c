@@ -59,8 +59,10 @@ static void copy_over(void *to, const void *from, size_t n)
 Test(copy, over_what_another_has_read)
 {
 	copies_all(copy_over);
-	over.around = true;
+	over.shorter.around = over.longer.around = true;
 	copies_all(copy_over);
-	for (over.copies = 0; over.copies < 1000;)
-		copies(copy_over, 2048 + over.copies, over.copies % 64, over.copies % 61);
+	for (unsigned i = 0; i < 1000; i++) {
+		copies(copy_over, TW_OVER_LONG + i, i % 64, i % 61);
+		copies(copy_over, TW_OVER_MIN + i, i % 61, i % 64);
+	}
 }
