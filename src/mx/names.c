@@ -4,13 +4,20 @@
 
 #include "mx/mx_internal.h"
 
-static mx_return_t not_found(const char *function, const char *name, bool board)
+static const char *why_not_found(enum tw_err err)
+{
+	if (err == TW_ECLOSED)
+		return ": the host has no such board; mx_info there lists its boards";
+	if (err == TW_EPROTO)
+		return ": it must be HOST, or HOST:BOARD with the number of a board";
+	return "; see TAGWIRE_PEERS and TAGWIRE_PORT in tagwire-settings(7)";
+}
+
+static mx_return_t not_found(const char *function, const char *name, enum tw_err err)
 {
 	char detail[MX_MAX_HOSTNAME_LEN + 128];
 
-	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name,
-		 board ? ": the host has no such board; mx_info there lists its boards"
-		       : "; see TAGWIRE_PEERS and TAGWIRE_PORT in tagwire-settings(7)");
+	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name, why_not_found(err));
 	return tw_mx_fail_of(NULL, function, MX_HOST_NOT_FOUND, detail);
 }
 
@@ -26,7 +33,7 @@ mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id)
 	if (err == TW_ENOMEM)
 		return tw_mx_fail_of(NULL, __func__, MX_NO_RESOURCES,
 				     "the host was not looked up; raise ulimit -n");
-	return err == TW_OK ? MX_SUCCESS : not_found(__func__, hostname, err == TW_ECLOSED);
+	return err == TW_OK ? MX_SUCCESS : not_found(__func__, hostname, err);
 }
 
 mx_return_t mx_nic_id_to_hostname(uint64_t nic_id, char *hostname)

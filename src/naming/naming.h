@@ -34,8 +34,9 @@ bool tw_board_reaches(uint32_t board);
 /* How many of the best lead to other hosts; 1 where none does. */
 unsigned tw_boards_to_others(void);
 /*
- * May ask the other host, and so take seconds. TW_EUNREACH: no such host; TW_ECLOSED: it does not
- * have that board; TW_ENOMEM: no descriptor is left, and that was logged.
+ * May ask the other host, and so take seconds. TW_EUNREACH: no such host; TW_EPROTO: it is neither
+ * HOST nor HOST:BOARD; TW_ECLOSED: the host does not have that board; TW_ENOMEM: no descriptor is
+ * left, and that was logged.
  */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
