@@ -88,6 +88,7 @@ static void say(void *from, const char *text, uint32_t len)
 	UNTIL((err = ofi->send(from, p, false)) != TW_AGAIN);
 	cr_assert_eq(err, TW_OK);
 	UNTIL(p->users == 1);
+	tw_net_packet_put(p);
 }
 
 /*
