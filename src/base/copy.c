@@ -38,7 +38,7 @@ static void over_around(uint8_t *to, const uint8_t *from, size_t n)
 				(__m128i *)(void *)(to + k),
 				_mm_loadu_si128((const __m128i *)(const void *)(from + k)));
 	memcpy(to + i, from + i, n - i);
-	/* The stores of this kind keep no order with those that follow, as of a stamp. */
+	/* These stores keep no order with the later one of the stamp (tw_ring_stamp). */
 	_mm_sfence();
 }
 
@@ -50,15 +50,22 @@ static void over_copy(bool around, void *to, const void *from, size_t n)
 		over_through(to, from, n);
 }
 
+/* All earlier stores have left the processor, and no instruction reads the clock before. */
+static void over_drain(void)
+{
+	_mm_mfence();
+	_mm_lfence();
+}
+
 /* The ticks until the reader can see all. */
 static uint64_t over_time(bool around, void *to, const void *from, size_t n)
 {
-	uint64_t begun = tw_clock();
+	uint64_t begun;
 
+	over_drain();
+	begun = tw_clock();
 	over_copy(around, to, from, n);
-	/* The clock is not read before all stores have left the processor. */
-	_mm_mfence();
-	_mm_lfence();
+	over_drain();
 	return tw_clock() - begun;
 }
 
@@ -70,15 +77,13 @@ void tw_copy_over(struct tw_over *over, void *to, const void *from, size_t n)
 		tw_copy(to, from, n);
 		return;
 	}
-	/* Not at first, when pages are new. */
 	switch (++o->copies % TW_OVER_PERIOD) {
-	case TW_OVER_FIRST_TRIAL:
+	case TW_OVER_TRIAL:
 		o->ticks = over_time(false, to, from, n);
 		o->len = n;
 		break;
-	case TW_OVER_FIRST_TRIAL + 1:
-		/* By a quarter: the reader reads from memory then. */
-		o->around = 5 * over_time(true, to, from, n) * o->len < 4 * o->ticks * n;
+	case TW_OVER_TRIAL + 1:
+		tw_over_choose(o, over_time(true, to, from, n), n);
 		break;
 	default:
 		over_copy(o->around, to, from, n);

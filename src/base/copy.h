@@ -51,33 +51,47 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 }
 
 /*
- * For memory that another processor has read, and reads again, as of a ring. Copies go through the
- * cache, or around it, whichever took less time when one writer last tried both. Long ones through
- * it do not first fetch the lines that they overwrite (doc/decisions.md, 158 and 166).
+ * For memory that another processor has read, and reads again, as of a ring. A long copy through
+ * the cache does not first fetch the lines that it overwrites. On x86-64 the writer times two
+ * copies in each period, one through the cache and one around it, and takes the way around for the
+ * others if it is a fifth faster (doc/decisions.md, 158 and 166).
  */
+#define TW_OVER_MIN 512u   /* shorter copies always go through the cache */
+#define TW_OVER_LONG 2048u /* from here on through it by REP MOVSB */
+#define TW_OVER_PERIOD                                                                             \
+	251u /* copies; a prime, so that a trial is not always at one place of a ring */
+#define TW_OVER_TRIAL 30u /* the number of the copy that is timed through the cache */
+
+/* Of copies that share a way. Zeros: none yet. */
 struct tw_over_class {
 	uint32_t copies;
 	bool around;
-	uint64_t ticks; /* of the last trial of the way through the cache */
-	size_t len;	/* and its length */
+	uint64_t ticks; /* of the last trial through the cache, */
+	size_t len;	/* of so many bytes */
 };
 struct tw_over {
-	struct tw_over_class shorter, longer; /* than TW_OVER_LONG */
+	struct tw_over_class shorter; /* than TW_OVER_LONG */
+	struct tw_over_class longer;
 };
-#define TW_OVER_MIN 512u /* shorter copies always go through the cache */
-#define TW_OVER_LONG 2048u
-#define TW_OVER_PERIOD                                                                             \
-	251u /* copies from one trial to the next; no divisor of a round of the ring */
-#define TW_OVER_FIRST_TRIAL (TW_OVER_PERIOD - 2)
 
 void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n);
 
-/* False if the next copy of this length, below TW_OVER_LONG, is a trial or goes around the cache.
+/* Chooses the way after both were timed. Lengths that differ more say nothing: the old way stays.
+ */
+static inline void tw_over_choose(struct tw_over_class *o, uint64_t around, size_t n)
+{
+	if (n <= 2 * o->len && o->len <= 2 * n)
+		o->around = 5 * around * o->len < 4 * o->ticks * n;
+}
+
+/*
+ * Whether to fetch the lines of the next copy of this length, below TW_OVER_LONG: not if it goes
+ * around the cache or is a trial, which would be through and around what was fetched.
  */
 static inline bool tw_over_fetch(const struct tw_over *o, size_t n)
 {
-	return n < TW_OVER_MIN || !(o->shorter.around || (o->shorter.copies + 1) % TW_OVER_PERIOD >=
-								 TW_OVER_FIRST_TRIAL);
+	return n < TW_OVER_MIN ||
+	       !(o->shorter.around || (o->shorter.copies + 1) % TW_OVER_PERIOD - TW_OVER_TRIAL < 2);
 }
 
 #endif /* TW_COPY_H */

@@ -103,9 +103,12 @@ void tw_report_in_use(const char *what, uint32_t number, int holder)
 
 void tw_report_range(const char *what, uint32_t number, uint32_t most)
 {
+	bool begun = tw_settings_begin();
 	char who[32], cause[64];
 
 	snprintf(who, sizeof(who), "%s %u", what, number);
 	snprintf(cause, sizeof(cause), "the number is out of range: numbers are 0 to %u", most);
 	tw_report(TW_LOG_ERROR, who, cause, NULL);
+	if (begun)
+		tw_settings_end();
 }

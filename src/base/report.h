@@ -30,7 +30,7 @@ void tw_report_forked(void);
 
 /* That a node or platform of this number is there already; holder: its process, 0: unknown. */
 void tw_report_in_use(const char *what, uint32_t number, int holder);
-/* That there are no such numbers, which end with most. */
+/* That there are no such numbers, which end with most. Also before the settings are read. */
 void tw_report_range(const char *what, uint32_t number, uint32_t most);
 
 #endif /* TW_REPORT_H */

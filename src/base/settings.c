@@ -437,31 +437,44 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		 text, must, *near ? "; perhaps " : "", near);
 }
 
-bool tw_settings_invalid(unsigned *at, char *out, unsigned size)
+/* Reads all settings from row *at on. False: the value of a row is invalid; *at is the one after
+ * it. */
+static bool rows_read(unsigned *at, bool environment, struct tw_settings *s, struct row *bad)
 {
 	struct row r = row_at(names);
-	struct tw_settings s = {0};
 
-	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
-		if (i < *at || row_read(&r, i, true, &s))
-			continue;
-		setting_explain(&r, out, size);
-		*at = i + 1;
-		return true;
-	}
-	return false;
+	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r)))
+		if (i >= *at && !row_read(&r, i, environment, s)) {
+			*bad = r;
+			*at = i + 1;
+			return false;
+		}
+	return true;
+}
+
+bool tw_settings_invalid(unsigned *at, char *out, unsigned size)
+{
+	struct tw_settings s = {0};
+	struct row bad;
+
+	if (rows_read(at, true, &s, &bad))
+		return false;
+	setting_explain(&bad, out, size);
+	return true;
 }
 
 int tw_settings_load(char *err, unsigned errlen)
 {
-	bool good = !tw_settings_invalid(&(unsigned){0}, err, errlen);
-	struct row r = row_at(names);
 	struct tw_settings s = {0};
+	struct row bad;
+	bool good = rows_read(&(unsigned){0}, true, &s, &bad);
 
-	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r)))
-		row_read(&r, i, good, &s);
-	if (good)
+	if (good) {
 		setting_join_launcher(&s);
+	} else {
+		setting_explain(&bad, err, errlen);
+		rows_read(&(unsigned){0}, false, &s, &bad);
+	}
 	tw_settings = s;
 	return good ? 0 : -1;
 }

@@ -73,7 +73,7 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 
 		memcpy(to, &word, sizeof(word));
 	}
-	if (class == TW_EAGER_ANY && bytes && len >= TW_OVER_MIN)
+	if (class == TW_EAGER_ANY && len >= TW_OVER_MIN)
 		tw_copy_over(&txq->over, to + extra, data, len);
 	else
 		tw_copy(to + extra, data, len);

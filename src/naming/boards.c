@@ -288,18 +288,19 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 	}
 }
 
-/* The interfaces that TAGWIRE_BOARDS could name: those that are up and have an address. */
+/* The interfaces that are up and have an address. */
 static void list_usable(const struct ifaddrs *all, char *out, size_t size)
 {
 	size_t len = 0;
 
-	*out = 0;
-	for (const struct ifaddrs *i = all; i && len < size; i = i->ifa_next) {
+	snprintf(out, size, "lo");
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		len = strlen(out);
 		if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) ||
 		    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6) ||
-		    tw_names_have(out, i->ifa_name))
+		    tw_names_have(out, i->ifa_name) || len + 1 + strlen(i->ifa_name) >= size)
 			continue;
-		len += (size_t)snprintf(out + len, size - len, "%s%s", len ? "," : "", i->ifa_name);
+		snprintf(out + len, size - len, ",%s", i->ifa_name);
 	}
 }
 
@@ -310,14 +311,17 @@ static void report_absent(const struct ifaddrs *all)
 	char ifname[IF_NAMESIZE], usable[256];
 	size_t len;
 
+	if (!*names)
+		return;
 	list_usable(all, usable, sizeof(usable));
 	if (nboards == 0)
 		tw_log(TW_LOG_ERROR,
-		       "TAGWIRE_BOARDS=%s leaves no interface of this host that is up; up are: %s",
-		       tw_settings.boards, usable);
+		       "TAGWIRE_BOARDS=%.200s leaves no interface of this host that is up; up are: "
+		       "%s",
+		       names, usable);
 	while (nboards && (name = tw_name_next(&names, &len))) {
 		snprintf(ifname, sizeof(ifname), "%.*s", (int)len, name);
-		if (len && *name != '^' && !have_interface(ifname))
+		if (len && *name != '^' && !tw_names_have(usable, ifname))
 			tw_log(TW_LOG_WARN,
 			       "TAGWIRE_BOARDS: no interface %s of this host is up; up are: %s",
 			       ifname, usable);

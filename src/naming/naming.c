@@ -274,8 +274,9 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 
 	if (tw_resolve(name, true, &sa) == TW_OK)
 		return of_address(&sa, TW_BEST_BOARD, nic_id);
+	/* Two colons or more are of an address. */
 	if (!tw_name_parse(name, host, &board))
-		return TW_EPROTO;
+		return strchr(name, ':') == strrchr(name, ':') ? TW_EPROTO : TW_EUNREACH;
 	if (tw_resolve(host, true, &sa) == TW_OK)
 		return of_address(&sa, board, nic_id);
 	/* Perhaps the hosts file has another board of it. */

@@ -131,9 +131,9 @@ struct tw_ring_tx {
 	bool away_ready;    /* the pages of the other slots exist */
 	bool bytes_ready;   /* and those of the byte area */
 	void *away;	    /* pages of the other slots */
-	struct tw_over over; /* how data of many lines are written */
 	struct tw_ring *ring;
 	uint8_t *bytes;
+	struct tw_over over; /* how data of many lines are written */
 };
 
 struct tw_link;

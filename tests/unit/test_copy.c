@@ -55,14 +55,57 @@ static void copy_over(void *to, const void *from, size_t n)
 	tw_copy_over(&over, to, from, n);
 }
 
-/* Through the cache, around it, and in the trials of both, of which there are two in 256 copies. */
+/* Through the cache, around it, and in the trials of both, of which there are two in a period. */
 Test(copy, over_what_another_has_read)
 {
 	copies_all(copy_over);
-	over.shorter.around = over.longer.around = true;
-	copies_all(copy_over);
 	for (unsigned i = 0; i < 1000; i++) {
+		over.shorter.around = over.longer.around = i % 2;
 		copies(copy_over, TW_OVER_LONG + i, i % 64, i % 61);
 		copies(copy_over, TW_OVER_MIN + i, i % 61, i % 64);
 	}
+	over.shorter.around = over.longer.around = true;
+	copies_all(copy_over);
+}
+
+static bool chosen(size_t through_len, size_t around_len, uint64_t around, bool before)
+{
+	struct tw_over_class o = {.around = before, .ticks = 1000, .len = through_len};
+
+	tw_over_choose(&o, around, around_len);
+	return o.around;
+}
+
+Test(copy, a_fifth_decides)
+{
+	cr_assert(chosen(4096, 4096, 799, false));
+	cr_assert_not(chosen(4096, 4096, 800, true));
+	/* By byte, if the lengths are alike; else the way stays. */
+	cr_assert(chosen(4096, 8192, 1599, false));
+	cr_assert_not(chosen(4096, 8192, 1600, true));
+	cr_assert(chosen(4096, 8193, 9999, true));
+	cr_assert_not(chosen(8193, 4096, 1, false));
+}
+
+Test(copy, lines_are_fetched_for_copies_through_the_cache)
+{
+	static unsigned char from[1024], to[1024];
+	struct tw_over o = {0};
+	unsigned unfetched = 0;
+
+	for (unsigned n = 1; n <= TW_OVER_PERIOD; n++) {
+		bool fetched = tw_over_fetch(&o, sizeof(from));
+
+		cr_assert_eq(fetched, n != TW_OVER_TRIAL && n != TW_OVER_TRIAL + 1, "copy %u", n);
+		unfetched += !fetched;
+		o.shorter.around = false;
+		o.shorter.copies = n - 1;
+		tw_copy_over(&o, to, from, sizeof(from));
+		o.shorter.copies = n; /* where there is one way only */
+		o.shorter.around = false;
+	}
+	cr_assert_eq(unfetched, 2u);
+	o.shorter.around = true;
+	cr_assert_not(tw_over_fetch(&o, TW_OVER_MIN));
+	cr_assert(tw_over_fetch(&o, TW_OVER_MIN - 1));
 }

@@ -335,6 +335,22 @@ Test(settings, bad_after_good)
 	cr_assert_eq(changed(), 2u);
 }
 
+/* Each invalid value has its message, in the order of the table; good ones have none. */
+Test(settings, all_that_are_invalid)
+{
+	unsigned at = 0;
+
+	cr_assert_not(tw_settings_invalid(&at, err, sizeof(err)), "%s", err);
+	setenv("TAGWIRE_RNDV", "pul", 1);
+	setenv("TAGWIRE_JOB", "mine", 1);
+	setenv("TAGWIRE_RETRY", "1", 1);
+	cr_assert(tw_settings_invalid(&at, err, sizeof(err)));
+	cr_assert_not_null(strstr(err, "TAGWIRE_RETRY=1 "), "%s", err);
+	cr_assert(tw_settings_invalid(&at, err, sizeof(err)));
+	cr_assert_not_null(strstr(err, "TAGWIRE_RNDV=pul "), "%s", err);
+	cr_assert_not(tw_settings_invalid(&at, err, sizeof(err)), "%s", err);
+}
+
 Test(settings, short_message_buffer)
 {
 	char small[8];
