@@ -77,15 +77,12 @@ void tw_copy_over(struct tw_over *over, void *to, const void *from, size_t n)
 		tw_copy(to, from, n);
 		return;
 	}
-	switch (++o->copies % TW_OVER_PERIOD) {
-	case TW_OVER_TRIAL:
+	if (++o->copies % TW_OVER_PERIOD == TW_OVER_TRIAL) {
 		o->ticks = over_time(false, to, from, n);
 		o->len = n;
-		break;
-	case TW_OVER_TRIAL + 1:
+	} else if (tw_over_pairs(o, n)) {
 		tw_over_choose(o, over_time(true, to, from, n), n);
-		break;
-	default:
+	} else {
 		over_copy(o->around, to, from, n);
 	}
 }

@@ -58,16 +58,16 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
  */
 #define TW_OVER_MIN 512u   /* shorter copies always go through the cache */
 #define TW_OVER_LONG 2048u /* from here on through it by REP MOVSB */
-#define TW_OVER_PERIOD                                                                             \
-	251u /* copies; a prime, so that a trial is not always at one place of a ring */
+/* Copies. A prime, so that a trial is not always at one place of a ring. */
+#define TW_OVER_PERIOD 251u
 #define TW_OVER_TRIAL 30u /* the number of the copy that is timed through the cache */
 
 /* Of copies that share a way. Zeros: none yet. */
 struct tw_over_class {
 	uint32_t copies;
 	bool around;
-	uint64_t ticks; /* of the last trial through the cache, */
-	size_t len;	/* of so many bytes */
+	size_t len;	/* of the copy through the cache that waits for one around it; 0: none */
+	uint64_t ticks; /* that it took */
 };
 struct tw_over {
 	struct tw_over_class shorter; /* than TW_OVER_LONG */
@@ -76,22 +76,29 @@ struct tw_over {
 
 void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n);
 
-/* Chooses the way after both were timed. Lengths that differ more say nothing: the old way stays.
- */
+/* Whether a copy of this length is the one around the cache. Lengths that differ do not compare. */
+static inline bool tw_over_pairs(const struct tw_over_class *o, size_t n)
+{
+	return n <= 2 * o->len && o->len <= 2 * n;
+}
+
+/* Chooses the way, after the other copy of the pair has taken so many ticks. */
 static inline void tw_over_choose(struct tw_over_class *o, uint64_t around, size_t n)
 {
-	if (n <= 2 * o->len && o->len <= 2 * n)
-		o->around = 5 * around * o->len < 4 * o->ticks * n;
+	o->around = 5 * around * o->len < 4 * o->ticks * n;
+	o->len = 0;
 }
 
 /*
- * Whether to fetch the lines of the next copy of this length, below TW_OVER_LONG: not if it goes
- * around the cache or is a trial, which would be through and around what was fetched.
+ * Whether to fetch the lines of the next copy of this length, below TW_OVER_LONG. Not before a copy
+ * around the cache, and not before one that is timed, which would find its lines here.
  */
 static inline bool tw_over_fetch(const struct tw_over *o, size_t n)
 {
+	const struct tw_over_class *c = &o->shorter;
+
 	return n < TW_OVER_MIN ||
-	       !(o->shorter.around || (o->shorter.copies + 1) % TW_OVER_PERIOD - TW_OVER_TRIAL < 2);
+	       !(c->around || c->len || (c->copies + 1) % TW_OVER_PERIOD == TW_OVER_TRIAL);
 }
 
 #endif /* TW_COPY_H */

@@ -437,8 +437,7 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		 text, must, *near ? "; perhaps " : "", near);
 }
 
-/* Reads all settings from row *at on. False: the value of a row is invalid; *at is the one after
- * it. */
+/* Reads the settings from row *at on. False: one is invalid; *at is the row after it. */
 static bool rows_read(unsigned *at, bool environment, struct tw_settings *s, struct row *bad)
 {
 	struct row r = row_at(names);

@@ -288,7 +288,7 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 	}
 }
 
-/* The interfaces that are up and have an address. */
+/* The interfaces that are up and have an address; and lo, which is always good. */
 static void list_usable(const struct ifaddrs *all, char *out, size_t size)
 {
 	size_t len = 0;

@@ -188,8 +188,7 @@ static void wire(unsigned i, const char *way)
 	check(system(cmd) == 0);
 }
 
-/* What mx_endpoint_info says of both boards at one time: their shares, -1 a board is down or
- * unused. */
+/* The shares that mx_endpoint_info shows at one time; -1: that board is down, or not in use yet. */
 static void shares(int out[2])
 {
 	char cmd[400], line[1000], key[8];
