@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "line.h"
 #include "overlap.h"
 
 const char bench_tool[] = "mx_overlap";
@@ -29,7 +30,8 @@ static const struct table_column columns[] = {
 	{"arrived_pct", "arrived %", "%.0f"}, {"placed_pct", "placed %", "%.0f"},
 	{"lost_us", "lost us", "%.1f"},	      {"slowed_pct", "slowed %", "%.1f"},
 	{"cpu_us", "CPU us", "%.1f"},	      {"answer_us", "answer us", "%.1f"},
-	{"answer_p99_us", "99% us", "%.1f"},  {"tries", "tries", "%" PRIu64},
+	{"answer_p99_us", "99% us", "%.1f"},  BENCH_LINE_COLUMNS,
+	{"tries", "tries", "%" PRIu64},
 };
 
 enum { BY_SENDER, BY_RECEIVER, BY_BOTH, TAKEOVER, CASES };
@@ -42,6 +44,7 @@ static const char *const names[CASES] = {"sender", "receiver", "both", "takeover
 #define TAKEOVER_S 10e-3	   /* the side that answers computes so long, */
 #define TAKEOVER_LATEST 0.3e-3	   /* and the request comes within this time */
 #define TAKEOVER_SHARE 5	   /* of the time that any other figure gets */
+#define LINE_CELLS 3		   /* of bench_line_cells() */
 
 #define MATCH_RESULT (OVERLAP_ACK + BENCH_MATCH(1, 0))
 
@@ -61,6 +64,7 @@ struct row {
 	unsigned which;
 	double compute; /* seconds, known after the first round's warm-up */
 	uint64_t tries, arrived, placed;
+	struct bench_lines lines;
 	struct bench_series series[FIGURES]; /* one median for each round */
 };
 
@@ -278,12 +282,15 @@ static void measure(struct bench *b, struct row *r, const struct options *o)
 {
 	struct bench_series figures[FIGURES] = {0};
 	struct overlap_plan p = {.size = r->size};
+	double before;
 
 	if (r->compute == 0)
 		warm_up(b, r, o->compute);
 	/* The first try finds other things in the caches: it does not count. */
 	p.n = (uint32_t)fmin(MAX_TRIES, 2 + o->b.seconds / 2 / r->compute);
+	before = bench_line(b);
 	run_case(b, r, &p);
+	bench_line_after(b, &r->lines, before);
 	for (unsigned i = 1; i < p.n; i++) {
 		/* If the receiver computes, its result counts. */
 		const struct overlap_sample *s = r->which == BY_SENDER ? &mine[i] : &theirs[i];
@@ -321,20 +328,28 @@ struct tool {
 	struct row rows[TAKEOVER * BENCH_MAX_SIZES];
 };
 
+static void figure_cells(struct table *t, const struct row *r, unsigned first, unsigned last)
+{
+	for (unsigned f = first; f <= last; f++) {
+		struct bench_series counting = bench_counting(&r->lines, &r->series[f]);
+
+		table_real(t, bench_median(&counting));
+	}
+}
+
 static void print(void *tool, struct table *t, unsigned i)
 {
 	const struct row *r = &((const struct tool *)tool)->rows[i];
 
 	table_text(t, names[r->which]);
 	table_count(t, r->size);
-	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
-		table_real(t, bench_median(&r->series[f]));
+	figure_cells(t, r, T_ALONE, HIDDEN);
 	table_real(t, 100.0 * (double)r->arrived / (double)r->tries);
 	table_real(t, 100.0 * (double)r->placed / (double)r->tries);
-	for (unsigned f = LOST; f < FIGURES; f++)
-		table_real(t, bench_median(&r->series[f]));
+	figure_cells(t, r, LOST, FIGURES - 1);
 	table_none(t);
 	table_none(t);
+	bench_line_cells(t, &r->lines);
 	table_count(t, r->tries);
 }
 
@@ -351,6 +366,8 @@ static void report_answers(struct table *t, struct answers *a)
 		table_none(t);
 	table_real(t, a->us[a->n / 2]);
 	table_real(t, a->us[(a->n * 99 - 1) / 100]);
+	for (unsigned c = 0; c < LINE_CELLS; c++)
+		table_none(t);
 	table_count(t, a->n);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ void table_open(struct table *t, enum table_format format, const struct table_co
 {
 	memset(t, 0, sizeof *t);
 	t->format = format;
+	assert(ncolumns <= TABLE_COLUMNS);
 	t->columns = columns;
 	t->ncolumns = ncolumns;
 	if (format != TABLE_CSV)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLE_COLUMNS 16 /* at most */
+#define TABLE_COLUMNS 20 /* at most */
 
 enum table_format { TABLE_PLAIN, TABLE_CSV, TABLE_JSON };
 

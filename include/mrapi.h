@@ -610,6 +610,9 @@ void mrapi_atomic_change(void *sync, void *dest, int bit, int *previous, size_t 
  * Programs also call some functions with an argument more or less than the
  * synopsis has. These macros count the arguments and accept both.
  */
+#if defined(__GNUC__) && defined(__cplusplus) && __cplusplus < 201103L
+#pragma GCC system_header /* no warning that C++98 lacks variadic macros */
+#endif
 #define MRAPI_ARG4_(a, b, c, f, ...) f
 #define MRAPI_ARG8_(a, b, c, d, e, f, g, h, ...) h
 #define MRAPI_ARG7_(a, b, c, d, e, f, g, ...) g
@@ -623,15 +626,15 @@ void mrapi_atomic_change(void *sync, void *dest, int bit, int *previous, size_t 
 	mrapi_atomic_xchg_ptr(sync, dest, exchange, 0, previous, status)
 
 #define mrapi_shmem_create(...)                                                                    \
-	MRAPI_ARG8_(__VA_ARGS__, MRAPI_SHMEM_CREATE7_, mrapi_shmem_create, )(__VA_ARGS__)
+	MRAPI_ARG8_(__VA_ARGS__, MRAPI_SHMEM_CREATE7_, mrapi_shmem_create, 0)(__VA_ARGS__)
 #define mrapi_rwl_unlock(...)                                                                      \
-	MRAPI_ARG4_(__VA_ARGS__, mrapi_rwl_unlock_mode, mrapi_rwl_unlock, )(__VA_ARGS__)
+	MRAPI_ARG4_(__VA_ARGS__, mrapi_rwl_unlock_mode, mrapi_rwl_unlock, 0)(__VA_ARGS__)
 #define mrapi_rmem_attach(...)                                                                     \
-	MRAPI_ARG4_(__VA_ARGS__, mrapi_rmem_attach_atype, mrapi_rmem_attach, )(__VA_ARGS__)
+	MRAPI_ARG4_(__VA_ARGS__, mrapi_rmem_attach_atype, mrapi_rmem_attach, 0)(__VA_ARGS__)
 #define mrapi_rmem_read(...)                                                                       \
-	MRAPI_ARG11_(__VA_ARGS__, mrapi_rmem_read, MRAPI_RMEM_READ9_, )(__VA_ARGS__)
+	MRAPI_ARG11_(__VA_ARGS__, mrapi_rmem_read, MRAPI_RMEM_READ9_, 0)(__VA_ARGS__)
 #define mrapi_atomic_xchg_ptr(...)                                                                 \
-	MRAPI_ARG7_(__VA_ARGS__, mrapi_atomic_xchg_ptr, MRAPI_XCHG_PTR5_, )(__VA_ARGS__)
+	MRAPI_ARG7_(__VA_ARGS__, mrapi_atomic_xchg_ptr, MRAPI_XCHG_PTR5_, 0)(__VA_ARGS__)
 
 #ifdef __cplusplus
 }

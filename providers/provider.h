@@ -278,7 +278,8 @@ struct tw_provider {
 	/*
 	 * Lets the peer of a link access memory with these rights (enum tw_mem_rights), which
 	 * this side enforces, until mem_dereg() or the end of the link. Both NULL where key_size
-	 * is always 0. TW_ENOMEM, TW_EPERM.
+	 * is always 0. TW_ENOMEM. TW_EPERM: it cannot be done, or not now, while a network makes
+	 * the path again; an access beyond the rights may end it.
 	 */
 	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, unsigned rights,
 			       struct tw_mem_reg *mr);

@@ -158,9 +158,11 @@ static void free_endpoint(struct why_ep *ep)
 	}
 	free(ep->unexp);
 	free(ep->peers);
+	free(ep->platforms);
 	ep->unexp = NULL;
 	ep->peers = NULL;
-	ep->nunexp = ep->npeers = 0;
+	ep->platforms = NULL;
+	ep->nunexp = ep->npeers = ep->nplatforms = 0;
 }
 
 static void read_endpoint(struct why_proc *p, unsigned index)

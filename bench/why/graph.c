@@ -300,6 +300,8 @@ static struct choice from_any(const struct why_graph *g, const struct why_actor 
 	}
 	if (!connected && (c.ended = gone(g, ep)) != 0) {
 		c.trouble = trouble_with(ep, c.ended);
+		if (c.ended == ep->lost)
+			c.fails = ep->lost_why;
 		return c.score = 65, c;
 	}
 	if (!connected && ep->lost) {

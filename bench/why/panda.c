@@ -2,6 +2,8 @@
 /* Panda's sends that wait for their acknowledgement, or for a connection. */
 #include "panda/panda_internal.h"
 
+#include <stdlib.h>
+
 #include "../cli.h"
 #include "why.h"
 
@@ -44,16 +46,21 @@ void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned i
 	struct walk w = {.m = m, .p = p, .index = index};
 	struct tw_panda_peer peer;
 	struct tw_panda panda;
+	uint32_t n;
 
 	if (!peek(m, group - offsetof(struct tw_panda, group), &panda, sizeof panda))
 		return;
 	snprintf(p->rank, sizeof p->rank, "%u", panda.job.rank);
-	for (uint32_t i = 0; i < panda.job.size && i < TW_JOB_MAX; i++) {
+	n = panda.job.size < TW_JOB_MAX ? panda.job.size : TW_JOB_MAX;
+	ep->platforms = calloc(n + 1, sizeof *ep->platforms);
+	if (!ep->platforms)
+		bench_fail("no memory");
+	for (uint32_t i = 0; i < n; i++) {
 		uint64_t at = (uintptr_t)panda.peers + i * sizeof peer;
 
 		if (!peek(m, at, &peer, sizeof peer))
 			return;
-		w.to = peer.m.where;
+		w.to = ep->platforms[ep->nplatforms++] = peer.m.where;
 		if (peer.m.state == TW_MEMBER_LOST && peer.m.why != TW_S_OK) {
 			ep->lost = peer.m.where;
 			ep->lost_why = peer.m.why;

@@ -92,6 +92,8 @@ struct why_ep {
 	unsigned nunexp;
 	struct why_peer *peers;
 	unsigned npeers;
+	uint64_t *platforms; /* Panda: where each platform is, by its number */
+	unsigned nplatforms;
 	uint64_t lost; /* Panda: a platform that was not reached, and why */
 	uint8_t lost_why;
 };

@@ -68,21 +68,34 @@ static void host_text(const struct why_facts *f, uint64_t where, char *text, siz
 		snprintf(text, len, "NIC %012" PRIx64, nic_id);
 }
 
-void why_where_text(const struct why_facts *f, const struct why_ep *ep, uint64_t where, char *text)
+/* What an interface calls an endpoint whose process is not seen. */
+static void endpoint_number(const struct why_ep *ep, uint64_t where, char *text, size_t len)
 {
 	unsigned id = where & 0xffff;
+
+	for (unsigned i = 0; i < ep->nplatforms; i++)
+		if (ep->platforms[i] == where) {
+			snprintf(text, len, "platform %u", i);
+			return;
+		}
+	if (is(ep, "mcapi"))
+		snprintf(text, len, "node %u", id - MCAPI_FIRST);
+	else
+		snprintf(text, len, "endpoint %u", id);
+}
+
+void why_where_text(const struct why_facts *f, const struct why_ep *ep, uint64_t where, char *text)
+{
 	int proc = why_owner(f, ep->job, where);
-	char host[64];
+	char host[64], number[32];
 
 	if (proc >= 0) {
 		why_name(f, proc, text);
 		return;
 	}
 	host_text(f, where, host, sizeof host);
-	if (is(ep, "mcapi"))
-		snprintf(text, WHY_TEXT, "node %u of %s", id - MCAPI_FIRST, host);
-	else
-		snprintf(text, WHY_TEXT, "endpoint %u of %s", id, host);
+	endpoint_number(ep, where, number, sizeof number);
+	snprintf(text, WHY_TEXT, "%s of %s", number, host);
 }
 
 void why_tag(const struct why_ep *ep, uint64_t match, char *text)

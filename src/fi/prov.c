@@ -81,12 +81,23 @@ struct fi_provider tw_fi_provider = {
 	.cleanup = cleanup,
 };
 
+/* The type that fi_info -e prints. The library itself parses the values. */
+#define PARAM_STR FI_PARAM_STRING
+#define PARAM_TRUST FI_PARAM_STRING
+#define PARAM_LIST FI_PARAM_STRING
+#define PARAM_NODES FI_PARAM_STRING
+#define PARAM_PATH FI_PARAM_STRING
+#define PARAM_RANK FI_PARAM_STRING
+#define PARAM_UINT FI_PARAM_INT
+#define PARAM_SIZE FI_PARAM_SIZE_T
+#define PARAM_BOOL FI_PARAM_BOOL
+
 /* fi_info -e lists them. */
 static void define_settings(void)
 {
 	tw_settings_prefix = "FI_";
 #define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
-	fi_param_define(&tw_fi_provider, &env[sizeof("TAGWIRE_") - 1], FI_PARAM_STRING, "%s", text);
+	fi_param_define(&tw_fi_provider, &env[sizeof("TAGWIRE_") - 1], PARAM_##type, "%s", text);
 #include "base/settings.def"
 #undef TW_SETTING
 }

@@ -315,10 +315,12 @@ static bool host_of(uint32_t rank, char name[TW_JOB_HOST])
 
 static bool find_host(const char *name, uint64_t *nic)
 {
-	if (tw_name_to_nic(name, nic) == TW_OK)
-		return true;
-	tw_log(TW_LOG_ERROR, "cannot find host %s, which the launcher names", name);
-	return false;
+	enum tw_err err = tw_name_to_nic(name, nic);
+
+	if (err != TW_OK)
+		tw_log(TW_LOG_ERROR, "the launcher's host was not found: %s%s", name,
+		       tw_name_advice(err));
+	return err == TW_OK;
 }
 
 /* For nodes, which do not exchange anything; they do without if rank 0 is none. */

@@ -4,20 +4,11 @@
 
 #include "mx/mx_internal.h"
 
-static const char *why_not_found(enum tw_err err)
-{
-	if (err == TW_ECLOSED)
-		return ": the host has no such board; mx_info there lists its boards";
-	if (err == TW_EPROTO)
-		return ": it must be HOST, or HOST:BOARD with the number of a board";
-	return "; see TAGWIRE_PEERS and TAGWIRE_PORT in tagwire-settings(7)";
-}
-
 static mx_return_t not_found(const char *function, const char *name, enum tw_err err)
 {
 	char detail[MX_MAX_HOSTNAME_LEN + 128];
 
-	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name, why_not_found(err));
+	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name, tw_name_advice(err));
 	return tw_mx_fail_of(NULL, function, MX_HOST_NOT_FOUND, detail);
 }
 

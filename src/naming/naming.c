@@ -289,6 +289,15 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 	return of_name(host, board, nic_id);
 }
 
+const char *tw_name_advice(enum tw_err err)
+{
+	if (err == TW_ECLOSED)
+		return ": the host has no such board; mx_info there lists its boards";
+	if (err == TW_EPROTO)
+		return ": it must be HOST, or HOST:BOARD with the number of a board";
+	return "; see TAGWIRE_PEERS and TAGWIRE_PORT in tagwire-settings(7)";
+}
+
 bool tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa, bool sure)
 {
 	struct tw_known k = {.nic_id = nic_id, .address = *sa};

@@ -39,6 +39,8 @@ unsigned tw_boards_to_others(void);
  * left, and that was logged.
  */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
+/* For a message, behind the name, after that error. */
+const char *tw_name_advice(enum tw_err err);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
 /* For messages, without a question to anybody: NAME:BOARD, else an address, else the NIC id. */
 void tw_nic_text(uint64_t nic_id, char *out, unsigned len);

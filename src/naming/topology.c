@@ -13,6 +13,7 @@ bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here
 {
 	const char *text = tw_settings.nodes;
 	struct tw_nodes at;
+	enum tw_err err;
 	uint64_t nic;
 
 	for (unsigned i = 0; i < n; i++)
@@ -23,8 +24,10 @@ bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here
 			       at.last, at.host, limit - 1);
 			return false;
 		}
-		if (tw_name_to_nic(at.host, &nic) != TW_OK) {
-			tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: cannot find host %s", at.host);
+		err = tw_name_to_nic(at.host, &nic);
+		if (err != TW_OK) {
+			tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: host not found: %s%s", at.host,
+			       tw_name_advice(err));
 			return false;
 		}
 		for (; at.first <= at.last && at.first < n; at.first++)

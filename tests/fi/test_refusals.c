@@ -50,7 +50,7 @@ static bool offers_tagwire(void)
 Test(fi_refusals, settings)
 {
 	struct fi_param *params;
-	int n, listed = 0;
+	int n, listed = 0, typed = 0;
 
 	fit_env("self,shm");
 	setenv("FI_TAGWIRE_RETRY", "1", 1);
@@ -58,10 +58,18 @@ Test(fi_refusals, settings)
 	setenv("TAGWIRE_RETRY", "10000", 1);
 	cr_assert(offers_tagwire(), "FI_TAGWIRE_RETRY is read where TAGWIRE_RETRY is set");
 	fit_ok(fi_getparams(&params, &n));
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		listed += !strcmp(params[i].name, "FI_TAGWIRE_RETRY") && *params[i].help_string;
+		typed += (!strcmp(params[i].name, "FI_TAGWIRE_RETRY") &&
+			  params[i].type == FI_PARAM_INT) ||
+			 (!strcmp(params[i].name, "FI_TAGWIRE_SERVICE") &&
+			  params[i].type == FI_PARAM_BOOL) ||
+			 (!strcmp(params[i].name, "FI_TAGWIRE_EAGER_MAX") &&
+			  params[i].type == FI_PARAM_SIZE_T);
+	}
 	fi_freeparams(params);
 	fit_eq(listed, 1);
+	fit_eq(typed, 3);
 }
 
 /* What fi_getinfo() would not have returned, in an info that was changed since. */

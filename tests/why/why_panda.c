@@ -61,6 +61,16 @@ static void computes(int me, int n)
 	receive(port);
 }
 
+/* It waits for the connection, or for the message when that is given up. */
+static void not_started(int me, int n)
+{
+	if (me == 1)
+		whyt_sleep();
+	begin(me, n);
+	pan_mp_finish_send(pan_mp_send(1, port, &port, sizeof port, PAN_MP_NORMAL));
+	receive(port);
+}
+
 #define P0 "latform 0 (process {0}, why_panda)"
 #define P1 "latform 1 (process {1}, why_panda)"
 
@@ -89,6 +99,13 @@ static const struct whyt_case cases[] = {
 	 {"P" P0 " waits for a message for port 1 from p" P1 ".",
 	  "P" P1 " has not called Tagwire for at least * s and computes.",
 	  "Look at what it does: gdb -p {1}."}},
+	{"not_started",
+	 2,
+	 not_started,
+	 NULL,
+	 {"P" P0 " waits for * platform 1 of this host.",
+	  "Platform 1 of this host is not reached: it is not open.",
+	  "Start its program first, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
 };
 
 int main(int argc, char **argv)

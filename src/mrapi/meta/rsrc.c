@@ -51,11 +51,11 @@ static void restrict_to_partition(hwloc_topology_t topology)
 static __attribute__((constructor)) void rsrc_forget_variables(void)
 {
 	static const char prefix[] = "HWLOC_";
-	char **kept = __environ;
+	char **kept = environ;
 
 	if (!tw_sys_privileged() || !kept)
 		return;
-	for (char **v = __environ; *v; v++)
+	for (char **v = environ; *v; v++)
 		if (strncmp(*v, prefix, strlen(prefix)) != 0)
 			*kept++ = *v;
 	*kept = NULL;
