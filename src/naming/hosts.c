@@ -142,7 +142,7 @@ enum tw_err tw_hosts_load(const char *path)
 	f = fopen(path, "re");
 	if (!f)
 		return hosts_unreadable(path);
-	while (err == TW_OK && getline(&line, &room, f) >= 0) {
+	while (err == TW_OK && getdelim(&line, &room, '\n', f) >= 0) {
 		number++;
 		if (!host_parse(line, &k)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,

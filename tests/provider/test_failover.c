@@ -354,7 +354,7 @@ Test(failover, breaks_while_connecting, .timeout = TWT_TIMEOUT)
 /* A packet counts only for the link whose path it came along, whatever number it has. */
 Test(failover, names_another_link, .timeout = TWT_TIMEOUT)
 {
-	struct pair *p = connected("tcp", "tcp");
+	struct pair *p = connected("lossy", "lossy");
 	struct fake_peer *ab, *ba;
 	struct tw_net_link *l, *other;
 	struct tw_net_wire w = {.kind = TW_NET_ACK};

@@ -31,7 +31,7 @@ static void begin(void)
 	char err[100];
 
 	setenv("TAGWIRE_AUTH", "none", 1);
-	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
+	setenv("TAGWIRE_PROVIDERS", "self,verbs,ofi,tcp", 1);
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
 	tw_settings.connect_timeout = FOREVER_MS;
