@@ -121,6 +121,8 @@ void tw_mrapi_leave_segment(void);
 int tw_mrapi_listen(struct tw_sock_listener *l, uint32_t proc);
 /* Connects a new blocking socket, which is closed on an error. */
 int tw_mrapi_dial(int *fd, uint32_t proc);
+/* So that no member waits long for one that does not read. */
+void tw_mrapi_limit_sends(int fd);
 /* Whether the error passes: the member is dying, leaving or slow. */
 bool tw_mrapi_passing(int err);
 

@@ -56,9 +56,15 @@ bool tw_mrapi_passing(int err)
 	       err == EAGAIN || err == EINTR;
 }
 
-int tw_mrapi_dial(int *fd, uint32_t proc)
+void tw_mrapi_limit_sends(int fd)
 {
 	struct timeval limit = {REPLY_MS / 1000, 0};
+
+	tw_sys_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+int tw_mrapi_dial(int *fd, uint32_t proc)
+{
 	struct tw_sock_name name;
 	int err;
 
@@ -70,7 +76,7 @@ int tw_mrapi_dial(int *fd, uint32_t proc)
 		return err;
 	}
 	tw_sys_block(*fd);
-	tw_sys_setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	tw_mrapi_limit_sends(*fd);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A member's thread. It sleeps until a process joins, sends a request or dies, or the kernel
- * has an event. Each pair of members has one connection; its end is the death of the peer, so
- * a member never closes one.
+ * has an event. Each pair of members has one connection, which a member never closes. After its
+ * end the thread looks whether the peer has died, as whoever can call may say that it is a member.
  *
  * While descriptors or memory are short, connections wait at the listener: the thread
  * tries again ten times a second at least, and tests itself whether those members live.
@@ -23,23 +23,31 @@
 
 #define UNKNOWN UINT32_MAX
 #define SHORT_MS 100 /* retry interval while resources are short */
+#define LOOK_MS 1    /* after a connection has ended, until the peer has */
+#define LOOKS 1000
+#define MOST_UNKNOWN 64 /* connections without a hello */
 
 struct conn {
 	struct tw_list link;
 	int fd;
 	uint32_t proc; /* UNKNOWN until its hello */
 	uint32_t incarnation;
+	unsigned looks; /* of a connection that has ended */
 	bool watched;
 };
 
 static struct {
 	pthread_mutex_t mutex; /* guards conns */
 	struct tw_list conns;
+	struct tw_list ended; /* connections, closed: their peers may be dying; the thread's own */
+	unsigned nunknown;    /* the same */
 	pthread_t thread;
 	struct tw_sock_listener listener;
 	int epfd, stopfd, kernel;
 	bool starved; /* resources are short */
-} service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
+} service = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+	     .conns = {&service.conns, &service.conns},
+	     .ended = {&service.ended, &service.ended}};
 
 static const epoll_data_t stop = {.ptr = &service.stopfd};
 
@@ -67,7 +75,7 @@ static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
 	return err;
 }
 
-static void drop_conn(struct conn *c)
+static void end_conn(struct conn *c)
 {
 	/* Closing is not enough: a child that was just forked may have it open as well. */
 	tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
@@ -75,6 +83,11 @@ static void drop_conn(struct conn *c)
 	tw_list_del(&c->link);
 	tw_fd_close(c->fd);
 	tw_mrapi_unlock(&service.mutex);
+}
+
+static void drop_conn(struct conn *c)
+{
+	end_conn(c);
 	free(c);
 }
 
@@ -126,6 +139,41 @@ static void reclaim_dead(void)
 	}
 }
 
+/* Whether the member that had a connection has not ended in order, nor been reclaimed. */
+static bool is_member(const struct conn *c)
+{
+	const struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[c->proc];
+
+	return (uint32_t)(atomic_load(&p->life) >> 8) == c->incarnation &&
+	       tw_mrapi_state(p) != TW_MRAPI_FREE;
+}
+
+/* A process that dies closes its sockets a moment before the kernel drops its lock. */
+static void look_at_ended(void)
+{
+	tw_list_walk(&service.ended, struct conn, c, link) {
+		if (is_member(c) && !tw_mrapi_gone(c->proc) && ++c->looks < LOOKS)
+			continue;
+		if (is_member(c) && tw_mrapi_gone(c->proc))
+			tw_mrapi_reclaim(c->proc, c->incarnation);
+		tw_list_del(&c->link);
+		free(c);
+	}
+}
+
+/* The oldest callers that say nothing make room for others. */
+static void drop_silent(void)
+{
+	tw_list_walk(&service.conns, struct conn, c, link) {
+		if (service.nunknown <= MOST_UNKNOWN)
+			return;
+		if (c->proc == UNKNOWN) {
+			drop_conn(c);
+			service.nunknown--;
+		}
+	}
+}
+
 /* 0, or the error if a resource is short. */
 static int service_accept_at(int listener)
 {
@@ -136,8 +184,11 @@ static int service_accept_at(int listener)
 	if (!c)
 		return err;
 	fd = tw_fd_own(tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC));
-	if (fd >= 0 && tw_sock_peer(fd, &pid) == 0)
+	if (fd >= 0 && tw_sock_peer(fd, &pid) == 0) {
+		tw_mrapi_limit_sends(fd);
+		service.nunknown++;
 		return add_conn(c, fd, UNKNOWN, 0);
+	}
 	err = fd < 0 ? errno : 0;
 	tw_fd_close(fd);
 	free(c);
@@ -219,12 +270,15 @@ static void service_receive(struct conn *c)
 
 	if (n < 0 && errno != ECONNRESET)
 		return;
-	if (n != sizeof(m)) {
-		uint32_t proc = c->proc, incarnation = c->incarnation;
-
+	if (n != sizeof(m) && c->proc == UNKNOWN) {
+		service.nunknown--;
 		drop_conn(c);
-		if (proc != UNKNOWN)
-			tw_mrapi_reclaim(proc, incarnation);
+		return;
+	}
+	if (n != sizeof(m)) {
+		end_conn(c);
+		tw_list_add_tail(&service.ended, &c->link);
+		look_at_ended();
 		return;
 	}
 	if (m.type == TW_MRAPI_GET_SEGMENT)
@@ -233,7 +287,9 @@ static void service_receive(struct conn *c)
 		tw_mrapi_serve(c->proc, m.slot);
 	if (m.type == TW_MRAPI_REVOKE && c->proc != UNKNOWN)
 		tw_mrapi_rmem_revoked(m.slot);
-	if (m.type == TW_MRAPI_HELLO && m.proc < TW_MRAPI_PROCS) {
+	if (m.type == TW_MRAPI_HELLO && c->proc == UNKNOWN && m.proc < TW_MRAPI_PROCS &&
+	    m.proc != tw_mrapi.proc) {
+		service.nunknown--;
 		tw_mrapi_lock(&service.mutex);
 		c->incarnation = m.incarnation;
 		c->proc = m.proc;
@@ -247,8 +303,8 @@ static void *mrapi_service_run(void *arg)
 
 	(void)arg;
 	for (;;) {
-		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev),
-					  service.starved ? SHORT_MS : -1);
+		int ms = !tw_list_empty(&service.ended) ? LOOK_MS : service.starved ? SHORT_MS : -1;
+		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev), ms);
 		int err;
 
 		/* The program has closed the library's descriptors. */
@@ -264,6 +320,8 @@ static void *mrapi_service_run(void *arg)
 			else if ((err = service_accept_one()) != 0)
 				run_short(err);
 		}
+		drop_silent();
+		look_at_ended();
 		if (service.starved)
 			try_again();
 	}
@@ -318,8 +376,13 @@ void tw_mrapi_service_stop(void)
 
 void tw_mrapi_service_close(void)
 {
+	struct conn *c;
+
 	while (!tw_list_empty(&service.conns))
 		drop_conn(tw_list_first(&service.conns, struct conn, link));
+	while ((c = tw_list_take(&service.ended, struct conn, link)))
+		free(c);
+	service.nunknown = 0;
 	tw_sock_listen_end(&service.listener);
 	mrapi_service_close_all();
 }
@@ -331,4 +394,7 @@ void tw_mrapi_service_forked(void)
 	pthread_mutex_init(&service.mutex, NULL);
 	while ((c = tw_list_take(&service.conns, struct conn, link)))
 		free(c);
+	while ((c = tw_list_take(&service.ended, struct conn, link)))
+		free(c);
+	service.nunknown = 0;
 }
