@@ -20,6 +20,7 @@
 #include "naming/hosts.h"
 
 #define MOST 4096 /* of those that were told; the oldest is forgotten for one more */
+#define HOST_LINE 1024 /* bytes of a line that are read: a name and an address */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 TW_MUTEX_OVER_FORK(hosts, &mutex)
@@ -125,13 +126,24 @@ static enum tw_err hosts_unreadable(const char *path)
 	return TW_EPROTO;
 }
 
+/* Of a longer line the rest, which can only be a comment, is skipped. */
+static bool host_line(FILE *f, char line[HOST_LINE])
+{
+	int c = 0;
+
+	if (!fgets(line, HOST_LINE, f))
+		return false;
+	while (!strchr(line, '\n') && c != '\n' && c != EOF)
+		c = fgetc(f);
+	return true;
+}
+
 enum tw_err tw_hosts_load(const char *path)
 {
+	char line[HOST_LINE];
 	enum tw_err err = TW_OK;
 	unsigned number = 0;
 	struct tw_known k;
-	char *line = NULL;
-	size_t room = 0;
 	FILE *f;
 
 	free(known);
@@ -142,7 +154,7 @@ enum tw_err tw_hosts_load(const char *path)
 	f = fopen(path, "re");
 	if (!f)
 		return hosts_unreadable(path);
-	while (err == TW_OK && getdelim(&line, &room, '\n', f) >= 0) {
+	while (err == TW_OK && host_line(f, line)) {
 		number++;
 		if (!host_parse(line, &k)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,
@@ -155,7 +167,6 @@ enum tw_err tw_hosts_load(const char *path)
 	/* A directory opens. */
 	if (err == TW_OK && ferror(f))
 		err = hosts_unreadable(path);
-	free(line);
 	fclose(f);
 	return err;
 }

@@ -24,7 +24,7 @@ Test(hosts, oldest_is_forgotten, .timeout = TWT_TIMEOUT)
 	int fd = mkstemp(path);
 	struct tw_known k;
 
-	cr_assert(dprintf(fd, "alpha 10.1.2.3\nbeta 10.1.2.4\n") > 0);
+	cr_assert(dprintf(fd, "alpha 10.1.2.3 # %0*d\nbeta 10.1.2.4", 10000, 0) > 0);
 	close(fd);
 	cr_assert_eq(tw_hosts_load(path), TW_OK);
 	unlink(path);

@@ -44,6 +44,8 @@ static void restrict_to_partition(hwloc_topology_t topology)
 	hwloc_bitmap_free(set);
 }
 
+extern char **__environ; /* programs may define environ, which is all that musl declares */
+
 /*
  * hwloc loads plugins from where HWLOC_PLUGINS_PATH says, in a privileged program, too. The C
  * library removes the like from the environment before such a program begins.
@@ -51,11 +53,11 @@ static void restrict_to_partition(hwloc_topology_t topology)
 static __attribute__((constructor)) void rsrc_forget_variables(void)
 {
 	static const char prefix[] = "HWLOC_";
-	char **kept = environ;
+	char **kept = __environ;
 
 	if (!tw_sys_privileged() || !kept)
 		return;
-	for (char **v = environ; *v; v++)
+	for (char **v = __environ; *v; v++)
 		if (strncmp(*v, prefix, strlen(prefix)) != 0)
 			*kept++ = *v;
 	*kept = NULL;
