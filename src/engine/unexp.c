@@ -162,14 +162,19 @@ void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask)
 	}
 }
 
-uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole)
+uint32_t tw_unexp_count_to(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole, uint32_t most)
 {
-	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
+	struct tw_unexp_msg *u = most ? tw_unexp_find(ep, key, mask) : NULL;
 	uint32_t n = 0;
 
-	for (; u && (!whole || tw_unexp_is_whole(u)); u = tw_unexp_next(ep, u, key, mask))
-		n++;
+	while (u && (!whole || tw_unexp_is_whole(u)) && ++n < most)
+		u = tw_unexp_next(ep, u, key, mask);
 	return n;
+}
+
+uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole)
+{
+	return tw_unexp_count_to(ep, key, mask, whole, UINT32_MAX);
 }
 
 /* Fetching -------------------------------------------------------------------- */

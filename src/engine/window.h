@@ -60,6 +60,11 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
  * go by itself, without a call of its program; what it has begun may end with TW_S_BAD_WINDOW.
  */
 uint64_t tw_window_end(struct tw_ep *ep, uint64_t key);
+/*
+ * Does not wait for the peers: where a network has a key of the memory, the key ends now. An access
+ * under way may break its connection's path. Over shared memory there is no key, and it goes on.
+ */
+void tw_window_take_back(struct tw_ep *ep, uint64_t number);
 /* A test for tw_wait(): the argument points to that number. */
 bool tw_window_ended(struct tw_ep *ep, void *number);
 /* Waits for it. TW_W_TIMEOUT: inside the handler of unexpected messages, where nothing can wait. */

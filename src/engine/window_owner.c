@@ -204,6 +204,16 @@ uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 	return number;
 }
 
+void tw_window_take_back(struct tw_ep *ep, uint64_t number)
+{
+	tw_list_walk(&ep->windows->ending, struct window, w, node) {
+		tw_list_walk(&w->grants, struct grant, g, of_window) {
+			if (w->number == number)
+				deregister(g);
+		}
+	}
+}
+
 bool tw_window_ended(struct tw_ep *ep, void *number)
 {
 	tw_list_walk(&ep->windows->ending, struct window, w, node) {

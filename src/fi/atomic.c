@@ -184,9 +184,12 @@ static ssize_t plain(struct fid_ep *ep, enum how how, const struct fi_ioc *iov, 
 				  .op = op,
 				  .context = context};
 	const struct fi_ioc *counted = op == FI_ATOMIC_READ ? results : iov;
+	size_t pieces = op == FI_ATOMIC_READ ? nresults : count;
 
+	if (pieces > TW_FI_IOVS)
+		return -FI_EINVAL;
 	/* As many elements as there are here. */
-	for (size_t i = 0; counted && i < (op == FI_ATOMIC_READ ? nresults : count); i++)
+	for (size_t i = 0; counted && i < pieces; i++)
 		where.count += counted[i].count;
 	return atomic_any(ep, how, &m, compare, ncompare, results, nresults, bits);
 }

@@ -33,8 +33,8 @@ static void progress_all(struct tw_fi_domain *d)
 }
 
 /*
- * Peers let go of it by themselves. Those that neither poll nor have a service thread are not
- * waited for: that nobody uses the memory any more is the program's affair.
+ * Peers let go of it by themselves. Those that neither poll nor have a service thread, or do not
+ * want to, lose the key of their network.
  */
 static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 {
@@ -55,6 +55,11 @@ static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 		ended = tw_wait(ep, tw_window_ended, &number, LOOK_US) == TW_W_TRUE;
 		tw_fi_leave(ep);
 	}
+	ep = ended ? NULL : tw_fi_enter(e);
+	if (!ep)
+		return;
+	tw_window_take_back(ep, number);
+	tw_fi_leave(ep);
 }
 
 static void close_windows(struct tw_fi_mr *m)

@@ -209,7 +209,7 @@ static ssize_t recv_multi(struct tw_fi_ep *e, struct tw_ep *ep, const struct op 
 {
 	struct tw_fi_dest *d;
 
-	if (op->count != 1 || !op->iov[0].iov_base || !recv_source_of(e, op->from, &d))
+	if (op->count != 1 || !op->iov || !op->iov[0].iov_base || !recv_source_of(e, op->from, &d))
 		return -FI_EINVAL;
 	return tw_fi_multi_post(e, ep, op->iov[0].iov_base, op->iov[0].iov_len, op->context,
 				d ? d->where : 0);

@@ -117,10 +117,9 @@ static void credit_serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 static uint32_t credit_waiting(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e,
 			       uint32_t node)
 {
-	uint32_t all = tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0) | (uint64_t)node << 32,
-				      TW_MCAPI_ANY_PRIO | (uint64_t)0xff << 32, false);
-
-	return tw_min(all, e->sources[node].granted);
+	return tw_unexp_count_to(n->ep, tw_mcapi_msgs_of(e, 0) | (uint64_t)node << 32,
+				 TW_MCAPI_ANY_PRIO | (uint64_t)0xff << 32, false,
+				 e->sources[node].granted);
 }
 
 void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
@@ -189,5 +188,6 @@ bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, to);
 
-	return e && tw_mcapi_msgs_queued(n, e) >= e->buffers;
+	return e && tw_unexp_count_to(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO, false,
+				      e->buffers) == e->buffers;
 }

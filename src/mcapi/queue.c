@@ -114,14 +114,9 @@ bool tw_mcapi_msg_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, stru
 	return queue_post(n, m, u, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO);
 }
 
-uint32_t tw_mcapi_msgs_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
-{
-	return tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO, false);
-}
-
 uint32_t tw_mcapi_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
 {
-	return tw_mcapi_msgs_queued(n, e) +
+	return tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO, false) +
 	       tw_unexp_count(n->ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT, false);
 }
 

@@ -36,8 +36,6 @@ void tw_mcapi_recvs_end(struct tw_mcapi_node *n, struct tw_list *recvs, mcapi_st
 bool tw_mcapi_pkt_drained(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e);
 /* The end is closed: drops its packets, and ends the receives. */
 void tw_mcapi_pkt_drop(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
-/* Messages that wait. */
-uint32_t tw_mcapi_msgs_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e);
 /* Messages and packets that wait. */
 uint32_t tw_mcapi_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e);
 enum tw_verdict tw_mcapi_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u);

@@ -125,6 +125,31 @@ Test(fi_refusals, flags_of_calls)
 	fit_close(&t);
 }
 
+/* What is wrong is found before it is used. */
+Test(fi_refusals, pieces)
+{
+	static const size_t counts[] = {(size_t)1 << 40, 1000000, 17};
+	struct iovec iov = {&iov, sizeof(iov)};
+	struct fi_ioc ioc = {&iov, 1};
+	struct fi_msg m = {.iov_count = 1};
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){.caps = FI_ATOMIC | FI_MULTI_RECV});
+	for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		fit_eq(fi_sendv(t.ep[0], &iov, NULL, counts[i], t.to[0], NULL), -FI_EINVAL);
+		fit_eq(fi_recvv(t.ep[0], &iov, NULL, counts[i], t.to[0], NULL), -FI_EINVAL);
+		fit_eq(fi_atomicv(t.ep[0], &ioc, NULL, counts[i], t.to[0], 0, 1, FI_UINT64, FI_SUM,
+				  NULL),
+		       -FI_EINVAL);
+		fit_eq(fi_fetch_atomicv(t.ep[0], NULL, NULL, 0, &ioc, NULL, counts[i], t.to[0], 0,
+					1, FI_UINT64, FI_ATOMIC_READ, NULL),
+		       -FI_EINVAL);
+	}
+	fit_eq(fi_recvmsg(t.ep[0], &m, 0), -FI_EINVAL);
+	fit_eq(fi_recvmsg(t.ep[0], &m, FI_MULTI_RECV), -FI_EINVAL);
+	fit_close(&t);
+}
+
 Test(fi_refusals, wait_objects)
 {
 	static const enum fi_wait_obj refused[] = {FI_WAIT_MUTEX_COND, FI_WAIT_POLLFD, 77};

@@ -304,3 +304,51 @@ FIT_TEST(fi_rma, one_counter_of_two)
 	fit_ok(fi_close(&cntr->fid));
 	fit_close(&t);
 }
+
+#if TW_HAVE_TCP
+/* A write of a, with both driven: its error, or 0. */
+static int write_to(struct fit *a, struct fit *b, fi_addr_t to, const char *text, uint64_t at)
+{
+	struct fi_cq_err_entry e = {0};
+	ssize_t rc;
+
+	while ((rc = fi_write(a->ep[0], text, strlen(text) + 1, NULL, to, at, KEY, &ctx[0])) ==
+	       -FI_EAGAIN)
+		fi_cq_read(a->cq[0], &e, 1);
+	fit_ok(rc);
+	while ((rc = fi_cq_read(a->cq[0], &e, 1)) == -FI_EAGAIN)
+		cr_assert_eq(fi_cq_read(b->cq[0], &e, 1), -FI_EAGAIN);
+	if (rc == 1)
+		return 0;
+	fit_eq(rc, -FI_EAVAIL);
+	fit_eq(fi_cq_readerr(a->cq[0], &e, 0), 1);
+	return e.err;
+}
+
+/* A peer that does not hear of the end of a registration cannot use it any more. */
+Test(fi_rma, closed_under_a_peer_that_sleeps)
+{
+	static char there[8192], untouched[8192];
+	char name[64];
+	size_t len = sizeof(name);
+	struct fid_mr *mr;
+	struct fit a, b;
+	fi_addr_t to;
+
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	fit_open(&a, 1, "self,tcp", (struct fit_how){.caps = RMA});
+	fit_open(&b, 1, "self,tcp", (struct fit_how){.caps = RMA});
+	fit_ok(fi_getname(&b.ep[0]->fid, name, &len));
+	fit_eq(fi_av_insert(a.av, name, 1, &to, 0, NULL), 1);
+	mr = reg(&b, there, sizeof(there), ALL, KEY);
+	fit_eq(write_to(&a, &b, to, "hello", 0), 0);
+	fit_eq(strcmp(there, "hello"), 0);
+	fit_ok(fi_close(&mr->fid));
+	memset(there, 'A', sizeof(there));
+	memset(untouched, 'A', sizeof(there));
+	cr_assert_neq(write_to(&a, &b, to, "too late", 4096), 0, "it is written");
+	cr_assert_arr_eq(there, untouched, sizeof(there));
+	fit_close(&b);
+	fit_close(&a);
+}
+#endif

@@ -162,6 +162,8 @@ Test(unexp, taken_and_counted)
 		tw_req_free(ep, send((uint64_t)i % 2, SHORT));
 	cr_assert_eq(tw_unexp_count(ep, 0, UINT64_MAX, true), 3);
 	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, false), 6);
+	for (uint32_t most = 0; most < 8; most++)
+		cr_assert_eq(tw_unexp_count_to(ep, ALL, ALL, false, most), most < 6 ? most : 6);
 	u = tw_unexp_find(ep, 1, UINT64_MAX);
 	tw_unexp_claim(ep, u);
 	cr_assert_eq(tw_unexp_count(ep, 1, UINT64_MAX, false), 2);

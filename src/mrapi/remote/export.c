@@ -38,7 +38,7 @@ static void end_export(struct tw_ep *ep, struct export *l)
 {
 	tw_list_del(&l->link);
 	if (!tw_mrapi_exports(l->handle))
-		tw_window_end(ep, l->handle);
+		tw_window_take_back(ep, tw_window_end(ep, l->handle));
 	free(l);
 }
 
