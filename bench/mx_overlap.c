@@ -44,7 +44,6 @@ static const char *const names[CASES] = {"sender", "receiver", "both", "takeover
 #define TAKEOVER_S 10e-3	   /* the side that answers computes so long, */
 #define TAKEOVER_LATEST 0.3e-3	   /* and the request comes within this time */
 #define TAKEOVER_SHARE 5	   /* of the time that any other figure gets */
-#define LINE_CELLS 3		   /* of bench_line_cells() */
 
 #define MATCH_RESULT (OVERLAP_ACK + BENCH_MATCH(1, 0))
 
@@ -366,7 +365,7 @@ static void report_answers(struct table *t, struct answers *a)
 		table_none(t);
 	table_real(t, a->us[a->n / 2]);
 	table_real(t, a->us[(a->n * 99 - 1) / 100]);
-	for (unsigned c = 0; c < LINE_CELLS; c++)
+	for (unsigned c = 0; c < BENCH_LINE_CELLS; c++)
 		table_none(t);
 	table_count(t, a->n);
 }

@@ -57,6 +57,7 @@ void bench_unless_busy(struct table *t, const struct bench_lines *l, double valu
 	{                                                                                          \
 		"rounds", "rounds", "%" PRIu64                                                     \
 	}
+#define BENCH_LINE_CELLS 3u
 void bench_line_cells(struct table *t, const struct bench_lines *l);
 
 /* A tool that measures its rows in rounds, and prints each when the last round has measured it. */

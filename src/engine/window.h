@@ -62,7 +62,8 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 uint64_t tw_window_end(struct tw_ep *ep, uint64_t key);
 /*
  * Does not wait for the peers: where a network has a key of the memory, the key ends now. An access
- * under way may break its connection's path. Over shared memory there is no key, and it goes on.
+ * under way may break its connection's path; over libfabric it may go on, as it does over shared
+ * memory, where there is no key. 0: does nothing.
  */
 void tw_window_take_back(struct tw_ep *ep, uint64_t number);
 /* A test for tw_wait(): the argument points to that number. */

@@ -206,11 +206,14 @@ uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 
 void tw_window_take_back(struct tw_ep *ep, uint64_t number)
 {
+	if (!number)
+		return;
 	tw_list_walk(&ep->windows->ending, struct window, w, node) {
-		tw_list_walk(&w->grants, struct grant, g, of_window) {
-			if (w->number == number)
-				deregister(g);
-		}
+		if (w->number != number)
+			continue;
+		tw_list_walk(&w->grants, struct grant, g, of_window)
+			deregister(g);
+		return;
 	}
 }
 

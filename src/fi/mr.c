@@ -33,8 +33,8 @@ static void progress_all(struct tw_fi_domain *d)
 }
 
 /*
- * Peers let go of it by themselves. Those that neither poll nor have a service thread, or do not
- * want to, lose the key of their network.
+ * Peers let go of it by themselves. For those that neither poll nor have a service thread, or that
+ * ignore it, the network then refuses the memory.
  */
 static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 {

@@ -152,7 +152,7 @@ void tw_mrapi_service_forked(void);
 int tw_mrapi_service_watch(int fd, uint32_t proc, uint32_t incarnation);
 /* Has tw_mrapi_events_receive() called in the thread, which closes the socket when it ends. */
 bool tw_mrapi_service_kernel(int kernel);
-/* False: the member has ended. */
+/* False: the member has ended, is not connected yet, or does not read; the caller tries again. */
 bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m);
 
 /* ---- admin.c: the admin lock, and reclaiming what dead members held */

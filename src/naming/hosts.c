@@ -126,16 +126,22 @@ static enum tw_err hosts_unreadable(const char *path)
 	return TW_EPROTO;
 }
 
-/* Of a longer line the rest, which can only be a comment, is skipped. */
-static bool host_line(FILE *f, char line[HOST_LINE])
+/* Whether there is one more line. fits: only a comment is longer. */
+static bool host_line(FILE *f, char line[HOST_LINE], bool *fits)
 {
-	int c = 0;
+	size_t n = 0;
+	int c;
 
-	if (!fgets(line, HOST_LINE, f))
-		return false;
-	while (!strchr(line, '\n') && c != '\n' && c != EOF)
-		c = fgetc(f);
-	return true;
+	*fits = true;
+	while ((c = fgetc(f)) != EOF && c != '\n') {
+		if (n + 1 < HOST_LINE)
+			line[n++] = (char)c;
+		else
+			*fits = memchr(line, '#', n) != NULL;
+		*fits &= c != 0;
+	}
+	line[n] = 0;
+	return c != EOF || n;
 }
 
 enum tw_err tw_hosts_load(const char *path)
@@ -144,6 +150,7 @@ enum tw_err tw_hosts_load(const char *path)
 	enum tw_err err = TW_OK;
 	unsigned number = 0;
 	struct tw_known k;
+	bool fits;
 	FILE *f;
 
 	free(known);
@@ -154,9 +161,9 @@ enum tw_err tw_hosts_load(const char *path)
 	f = fopen(path, "re");
 	if (!f)
 		return hosts_unreadable(path);
-	while (err == TW_OK && host_line(f, line)) {
+	while (err == TW_OK && host_line(f, line, &fits)) {
 		number++;
-		if (!host_parse(line, &k)) {
+		if (!fits || !host_parse(line, &k)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,
 			       number);
 			err = TW_EPROTO;

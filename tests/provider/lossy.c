@@ -129,7 +129,8 @@ static enum tw_err do_send(void *path, struct tw_net_packet *packet, bool more)
 	struct path *p = path;
 	struct lossy *f = p->f;
 	struct iovec iov[] = {{&p->other, HEAD}, {packet->data, packet->len}};
-	struct msghdr m = {&p->to, sizeof(p->to), iov, 2, NULL, 0, 0};
+	struct msghdr m = {
+		.msg_name = &p->to, .msg_namelen = sizeof(p->to), .msg_iov = iov, .msg_iovlen = 2};
 	int times = 1;
 
 	(void)more;

@@ -2,8 +2,11 @@
 /* Whoever can call a member of MRAPI's job is no member yet, and its end is no member's death. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include "mrapi/mrapi_internal.h"
 
 #define CALLERS 200
+#define KEPT 64 /* MOST_UNKNOWN of service.c */
 
 static void come(mrapi_node_t number)
 {
@@ -20,6 +24,15 @@ static void come(mrapi_node_t number)
 
 	mrapi_initialize(1, number, NULL, &info, &st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
+}
+
+/* The tests run at once, so each has a job. */
+static void job(const char *name)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "hello-%s-%d", name, (int)getpid());
+	setenv("TAGWIRE_JOB", text, 1);
 }
 
 /* A process that holds mutex 1, and says which member it is. */
@@ -33,6 +46,7 @@ static pid_t holder(struct tw_mrapi_message *says)
 	cr_assert_eq(pipe(fds), 0);
 	pid = fork();
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		come(1);
 		mrapi_mutex_lock(mrapi_mutex_create(1, NULL, &st), &key, MRAPI_TIMEOUT_INFINITE,
 				 &st);
@@ -62,8 +76,10 @@ Test(mrapi_hello, end_of_a_liar, .timeout = TWT_TIMEOUT)
 	mrapi_mutex_hndl_t mutex;
 	mrapi_status_t st;
 	mrapi_key_t key;
-	pid_t pid = holder(&m);
+	pid_t pid;
 
+	job("liar");
+	pid = holder(&m);
 	come(2);
 	mutex = mrapi_mutex_get(1, &st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
@@ -85,6 +101,36 @@ Test(mrapi_hello, end_of_a_liar, .timeout = TWT_TIMEOUT)
 	mrapi_finalize(&st);
 }
 
+/* Those of the callers that were hung up on. */
+static unsigned hung_up(struct pollfd *callers)
+{
+	unsigned n = 0;
+
+	cr_assert(poll(callers, CALLERS, 0) >= 0);
+	for (unsigned i = 0; i < CALLERS; i++)
+		n += (callers[i].revents & POLLHUP) != 0;
+	return n;
+}
+
+Test(mrapi_hello, silent_callers, .timeout = TWT_TIMEOUT)
+{
+	struct pollfd callers[CALLERS];
+	mrapi_status_t st;
+
+	job("silent");
+	come(1);
+	for (unsigned i = 0; i < CALLERS; i++) {
+		callers[i].events = POLLIN;
+		cr_assert_eq(tw_mrapi_dial(&callers[i].fd, tw_mrapi.proc), 0);
+	}
+	while (hung_up(callers) < CALLERS - KEPT)
+		usleep(1000);
+	usleep(20000);
+	cr_assert_eq(hung_up(callers), CALLERS - KEPT);
+	cr_assert_not(callers[CALLERS - 1].revents & POLLHUP, "the oldest make room");
+	mrapi_finalize(&st);
+}
+
 static unsigned descriptors(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -96,18 +142,27 @@ static unsigned descriptors(void)
 	return n;
 }
 
-Test(mrapi_hello, silent_callers, .timeout = TWT_TIMEOUT)
+/* Those that have said what they are stay. */
+Test(mrapi_hello, many_members, .timeout = TWT_TIMEOUT)
 {
+	struct pollfd callers[CALLERS];
 	unsigned before;
 	mrapi_status_t st;
-	int fd;
 
-	come(3);
+	job("many");
+	come(1);
 	before = descriptors();
-	for (int i = 0; i < CALLERS; i++)
-		cr_assert_eq(tw_mrapi_dial(&fd, tw_mrapi.proc), 0);
-	/* One of each caller, and few of the other ends. */
-	while (descriptors() > before + CALLERS + CALLERS / 2)
+	for (unsigned i = 0; i < CALLERS; i++) {
+		struct tw_mrapi_message hello = {
+			.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc + 1 + i, .incarnation = 1};
+
+		callers[i].events = POLLIN;
+		cr_assert_eq(tw_mrapi_dial(&callers[i].fd, tw_mrapi.proc), 0);
+		cr_assert_eq(tw_sys_send(callers[i].fd, &hello, sizeof(hello), MSG_NOSIGNAL),
+			     sizeof(hello));
+	}
+	while (descriptors() < before + 2 * CALLERS) /* one of each end */
 		usleep(1000);
+	cr_assert_eq(hung_up(callers), 0);
 	mrapi_finalize(&st);
 }

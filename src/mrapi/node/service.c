@@ -2,7 +2,7 @@
 /*
  * A member's thread. It sleeps until a process joins, sends a request or dies, or the kernel
  * has an event. Each pair of members has one connection, which a member never closes. After its
- * end the thread looks whether the peer has died, as whoever can call may say that it is a member.
+ * end the thread looks whether the peer has died: a caller may only have said that it is a member.
  *
  * While descriptors or memory are short, connections wait at the listener: the thread
  * tries again ten times a second at least, and tests itself whether those members live.
@@ -22,9 +22,7 @@
 #include "shmem/sock.h"
 
 #define UNKNOWN UINT32_MAX
-#define SHORT_MS 100 /* retry interval while resources are short */
-#define LOOK_MS 1    /* after a connection has ended, until the peer has */
-#define LOOKS 1000
+#define AGAIN_MS 100	/* while resources are short, or a living member has no connection */
 #define MOST_UNKNOWN 64 /* connections without a hello */
 
 struct conn {
@@ -32,16 +30,18 @@ struct conn {
 	int fd;
 	uint32_t proc; /* UNKNOWN until its hello */
 	uint32_t incarnation;
-	unsigned looks; /* of a connection that has ended */
 	bool watched;
 };
 
 static struct {
 	pthread_mutex_t mutex; /* guards conns */
 	struct tw_list conns;
-	struct tw_list ended; /* connections, closed: their peers may be dying; the thread's own */
-	unsigned nunknown;    /* the same */
+	/* Those two are the thread's own. */
+	struct tw_list ended; /* of living members, which have closed theirs */
+	unsigned nunknown;
+	uint64_t look_at; /* tick of tw_clock(): at them */
 	pthread_t thread;
+	_Atomic(unsigned) generation; /* of the thread */
 	struct tw_sock_listener listener;
 	int epfd, stopfd, kernel;
 	bool starved; /* resources are short */
@@ -121,7 +121,7 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
 	tw_mrapi_lock(&service.mutex);
 	c = conn_of(proc);
 	sent = c && tw_fd_ours(c->fd) &&
-	       tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
+	       tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*m);
 	tw_mrapi_unlock(&service.mutex);
 	return sent;
 }
@@ -148,29 +148,75 @@ static bool is_member(const struct conn *c)
 	       tw_mrapi_state(p) != TW_MRAPI_FREE;
 }
 
-/* A process that dies closes its sockets a moment before the kernel drops its lock. */
+/* Whether a member lives whose connection has ended, as its program has closed it, or a liar's. */
+static bool lives_on(const struct conn *c)
+{
+	if (!is_member(c))
+		return false;
+	if (!tw_mrapi_gone(c->proc))
+		return true;
+	tw_mrapi_reclaim(c->proc, c->incarnation);
+	return false;
+}
+
+static bool is_watched(const struct conn *c)
+{
+	tw_list_walk(&service.ended, const struct conn, e, link) {
+		if (e->proc == c->proc && e->incarnation == c->incarnation)
+			return true;
+	}
+	return false;
+}
+
+/* The kernel drops the lock of a process that dies before it closes its sockets. */
+static void conn_ended(struct conn *c)
+{
+	end_conn(c);
+	if (lives_on(c) && !is_watched(c))
+		tw_list_add_tail(&service.ended, &c->link);
+	else
+		free(c);
+}
+
 static void look_at_ended(void)
 {
+	uint64_t now = tw_clock();
+
+	if (tw_list_empty(&service.ended) || now < service.look_at)
+		return;
+	service.look_at = now + tw_clock_us(1000 * AGAIN_MS);
 	tw_list_walk(&service.ended, struct conn, c, link) {
-		if (is_member(c) && !tw_mrapi_gone(c->proc) && ++c->looks < LOOKS)
+		if (lives_on(c))
 			continue;
-		if (is_member(c) && tw_mrapi_gone(c->proc))
-			tw_mrapi_reclaim(c->proc, c->incarnation);
 		tw_list_del(&c->link);
 		free(c);
 	}
 }
 
-/* The oldest callers that say nothing make room for others. */
+/* The oldest caller that has said nothing, or NULL. */
+static struct conn *oldest_silent(void)
+{
+	struct conn *oldest = NULL;
+	char byte;
+
+	tw_mrapi_lock(&service.mutex);
+	tw_list_walk(&service.conns, struct conn, c, link) {
+		if (!oldest && c->proc == UNKNOWN &&
+		    tw_sys_recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+			oldest = c;
+	}
+	tw_mrapi_unlock(&service.mutex);
+	return oldest;
+}
+
+/* They make room for others. */
 static void drop_silent(void)
 {
-	tw_list_walk(&service.conns, struct conn, c, link) {
-		if (service.nunknown <= MOST_UNKNOWN)
-			return;
-		if (c->proc == UNKNOWN) {
-			drop_conn(c);
-			service.nunknown--;
-		}
+	struct conn *c;
+
+	while (service.nunknown > MOST_UNKNOWN && (c = oldest_silent())) {
+		drop_conn(c);
+		service.nunknown--;
 	}
 }
 
@@ -246,7 +292,8 @@ static void try_again(void)
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
 		p[i] = (struct pollfd){.fd = service.listener.fd[i], .events = POLLIN};
 	reclaim_dead();
-	while (err == 0 && tw_sys_poll(p, TW_SOCK_LISTENERS, 0) > 0)
+	while (err == 0 && service.nunknown <= MOST_UNKNOWN &&
+	       tw_sys_poll(p, TW_SOCK_LISTENERS, 0) > 0)
 		err = service_accept_one();
 	service.starved = err;
 	if (!err)
@@ -276,9 +323,7 @@ static void service_receive(struct conn *c)
 		return;
 	}
 	if (n != sizeof(m)) {
-		end_conn(c);
-		tw_list_add_tail(&service.ended, &c->link);
-		look_at_ended();
+		conn_ended(c);
 		return;
 	}
 	if (m.type == TW_MRAPI_GET_SEGMENT)
@@ -299,16 +344,17 @@ static void service_receive(struct conn *c)
 
 static void *mrapi_service_run(void *arg)
 {
+	const unsigned mine = atomic_load(&service.generation);
 	struct epoll_event ev[16];
 
 	(void)arg;
 	for (;;) {
-		int ms = !tw_list_empty(&service.ended) ? LOOK_MS : service.starved ? SHORT_MS : -1;
-		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev), ms);
+		bool again = service.starved || !tw_list_empty(&service.ended);
+		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev), again ? AGAIN_MS : -1);
 		int err;
 
 		/* The program has closed the library's descriptors. */
-		if (n < 0 && errno != EINTR)
+		if ((n < 0 && errno != EINTR) || atomic_load(&service.generation) != mine)
 			return NULL;
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &service.stopfd)
@@ -372,6 +418,8 @@ void tw_mrapi_service_stop(void)
 		pthread_join(service.thread, NULL);
 	else
 		pthread_detach(service.thread);
+	/* One that was left asleep touches nothing when it wakes. */
+	atomic_fetch_add(&service.generation, 1);
 }
 
 void tw_mrapi_service_close(void)

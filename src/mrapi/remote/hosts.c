@@ -316,21 +316,16 @@ mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrap
 {
 	const struct tw_mrapi_ctrl question = *ctrl;
 	struct link *l = &links[host - 1];
-	struct tw_member *m;
 	mrapi_status_t status;
-	uint32_t session;
 
 	for (;;) {
 		status = host_reach(ep, l, host_is_decided);
 		if (status != MRAPI_SUCCESS)
 			return status;
 		*ctrl = question;
-		m = l->m;
-		session = m->addr.session;
-		status = tw_mrapi_net_request(ep, m, ctrl);
-		/* Its answer, and not its loss. */
-		if (status != MRAPI_ERR_RMEM_INVALID ||
-		    (m->state == TW_MEMBER_HERE && m->addr.session == session))
+		status = tw_mrapi_net_request(ep, l->m, ctrl);
+		/* A loss leaves ctrl as it is. */
+		if (status != MRAPI_ERR_RMEM_INVALID || ctrl->what == TW_MRAPI_CTRL_REPLY)
 			return status;
 	}
 }
