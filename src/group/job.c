@@ -318,8 +318,7 @@ static bool find_host(const char *name, uint64_t *nic)
 	enum tw_err err = tw_name_to_nic(name, nic);
 
 	if (err != TW_OK)
-		tw_log(TW_LOG_ERROR, "the launcher's host was not found: %s%s", name,
-		       tw_name_advice(err));
+		tw_log(TW_LOG_ERROR, "launcher: host not found: %s%s", name, tw_name_advice(err));
 	return err == TW_OK;
 }
 

@@ -104,7 +104,6 @@ static bool host_parse(char *line, struct tw_known *k)
 	static const char space[] = " \t\r\n";
 	char *save, *name, *address;
 
-	line[strcspn(line, "#")] = 0;
 	name = strtok_r(line, space, &save);
 	address = name ? strtok_r(NULL, space, &save) : NULL;
 	memset(k, 0, sizeof(*k));
@@ -126,19 +125,24 @@ static enum tw_err hosts_unreadable(const char *path)
 	return TW_EPROTO;
 }
 
-/* Whether there is one more line. fits: only a comment is longer. */
+/*
+ * The next line, without its comment. False: there is none. *fits: false if it is too long, or has
+ * a NUL.
+ */
 static bool host_line(FILE *f, char line[HOST_LINE], bool *fits)
 {
+	bool comment = false;
 	size_t n = 0;
 	int c;
 
 	*fits = true;
 	while ((c = fgetc(f)) != EOF && c != '\n') {
-		if (n + 1 < HOST_LINE)
+		comment |= c == '#';
+		if (comment)
+			continue;
+		*fits &= c && n + 1 < HOST_LINE;
+		if (*fits)
 			line[n++] = (char)c;
-		else
-			*fits = memchr(line, '#', n) != NULL;
-		*fits &= c != 0;
 	}
 	line[n] = 0;
 	return c != EOF || n;

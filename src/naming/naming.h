@@ -39,7 +39,7 @@ unsigned tw_boards_to_others(void);
  * left, and that was logged.
  */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
-/* For a message, behind the name, after that error. */
+/* The end of a message that this error has befallen a name: why, or what to do. */
 const char *tw_name_advice(enum tw_err err);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
 /* For messages, without a question to anybody: NAME:BOARD, else an address, else the NIC id. */

@@ -7,14 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/settings.h"
 #include "base/sys.h"
 #include "lib/twt.h"
 #include "mrapi/mrapi_internal.h"
 
 #define CALLERS 200
+#define MEMBERS 100
 #define KEPT 64 /* MOST_UNKNOWN of service.c */
 
 static void come(mrapi_node_t number)
@@ -142,27 +145,53 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* Those that have said what they are stay. */
+/* Connects as MEMBERS members to the member that the pipe names, says so, and stays. */
+static void be_members(int in, int out)
+{
+	struct tw_mrapi_message hello = {.type = TW_MRAPI_HELLO, .incarnation = 1};
+	char err[100];
+	uint32_t proc;
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (tw_settings_load(err, sizeof(err)) || read(in, &proc, sizeof(proc)) != sizeof(proc))
+		_exit(1);
+	for (unsigned i = 1; i <= MEMBERS; i++) {
+		hello.proc = proc + i;
+		if (tw_mrapi_dial(&fd, proc) ||
+		    tw_sys_send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello))
+			_exit(1);
+	}
+	if (write(out, &proc, 1) == 1)
+		pause();
+	_exit(1);
+}
+
+/* It accepts many at once, when descriptors are free again: none of them has been heard yet. */
 Test(mrapi_hello, many_members, .timeout = TWT_TIMEOUT)
 {
-	struct pollfd callers[CALLERS];
-	unsigned before;
+	struct rlimit all, none;
+	int in[2], out[2], next;
 	mrapi_status_t st;
+	unsigned before;
+	char byte;
 
 	job("many");
+	cr_assert(pipe(in) == 0 && pipe(out) == 0);
+	if (fork() == 0)
+		be_members(in[0], out[1]);
+	close(out[1]); /* so that its end is seen */
 	come(1);
 	before = descriptors();
-	for (unsigned i = 0; i < CALLERS; i++) {
-		struct tw_mrapi_message hello = {
-			.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc + 1 + i, .incarnation = 1};
-
-		callers[i].events = POLLIN;
-		cr_assert_eq(tw_mrapi_dial(&callers[i].fd, tw_mrapi.proc), 0);
-		cr_assert_eq(tw_sys_send(callers[i].fd, &hello, sizeof(hello), MSG_NOSIGNAL),
-			     sizeof(hello));
-	}
-	while (descriptors() < before + 2 * CALLERS) /* one of each end */
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	next = dup(in[0]);
+	close(next);
+	none = (struct rlimit){(rlim_t)next, all.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	cr_assert_eq(write(in[1], &tw_mrapi.proc, sizeof(tw_mrapi.proc)), sizeof(tw_mrapi.proc));
+	cr_assert_eq(read(out[0], &byte, 1), 1);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	while (descriptors() < before + MEMBERS)
 		usleep(1000);
-	cr_assert_eq(hung_up(callers), 0);
 	mrapi_finalize(&st);
 }

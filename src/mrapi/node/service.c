@@ -36,11 +36,11 @@ struct conn {
 static struct {
 	pthread_mutex_t mutex; /* guards conns */
 	struct tw_list conns;
-	/* Those two are the thread's own. */
-	struct tw_list ended; /* of living members, which have closed theirs */
-	unsigned nunknown;
-	uint64_t look_at; /* tick of tw_clock(): at them */
 	pthread_t thread;
+	/* The thread's own: */
+	struct tw_list ended;	      /* connections of members that live without */
+	uint64_t look_at;	      /* tick of tw_clock() of the next look at them */
+	unsigned nunknown;	      /* connections without a hello */
 	_Atomic(unsigned) generation; /* of the thread */
 	struct tw_sock_listener listener;
 	int epfd, stopfd, kernel;
@@ -148,7 +148,10 @@ static bool is_member(const struct conn *c)
 	       tw_mrapi_state(p) != TW_MRAPI_FREE;
 }
 
-/* Whether a member lives whose connection has ended, as its program has closed it, or a liar's. */
+/*
+ * After the end of its connection. A member that lives has closed it, or it was a liar's; one that
+ * has died is reclaimed.
+ */
 static bool lives_on(const struct conn *c)
 {
 	if (!is_member(c))
@@ -201,9 +204,11 @@ static struct conn *oldest_silent(void)
 
 	tw_mrapi_lock(&service.mutex);
 	tw_list_walk(&service.conns, struct conn, c, link) {
-		if (!oldest && c->proc == UNKNOWN &&
-		    tw_sys_recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+		if (c->proc == UNKNOWN &&
+		    tw_sys_recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0) {
 			oldest = c;
+			break;
+		}
 	}
 	tw_mrapi_unlock(&service.mutex);
 	return oldest;
