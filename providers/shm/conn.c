@@ -53,7 +53,7 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 	unsigned mine = initiator ? TW_RING_FIRST : TW_RING_SECOND;
 
 	l->map_size = tw_rings_size(nslots, nbytes);
-	tw_ring_tx_init(&l->tx, l->map, mine, nslots, nbytes);
+	tw_ring_tx_init(&l->tx, l->map, mine, nslots, nbytes, &l->ep->share);
 	tw_ring_rx_init(&l->rx, l->map, !mine, nslots, nbytes);
 	tw_ring_pair(&l->tx, &l->rx, initiator);
 	l->link.max_payload = tw_ring_max_payload(nbytes);

@@ -135,6 +135,7 @@ void tw_shm_link_end(struct tw_shm_link *l)
 	if (tw_shm_in_use(l))
 		leave_poll_set(l);
 	tw_list_del(&l->deferred);
+	tw_ring_tx_end(&l->tx);
 	l->state = TW_SHM_DEAD;
 	tw_shm_link_close_fds(l);
 	tw_list_del(&l->node);

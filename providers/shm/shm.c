@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/settings.h"
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/fds.h"
@@ -403,6 +404,7 @@ static enum tw_err shm_do_open(struct tw_host *host, void **instance)
 	ep->host = host;
 	ep->listener = (struct tw_sock_listener){{-1, -1}, ""};
 	ep->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
+	tw_ring_share_init(&ep->share, tw_settings.ring_bytes);
 	tw_list_init(&ep->deferred);
 	tw_list_init(&ep->pending);
 	tw_list_init(&ep->dead);

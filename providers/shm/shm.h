@@ -104,7 +104,8 @@ struct tw_shm_ep {
 	uint64_t shrink_at;	 /* tick of the next check of grown rings, 0 none */
 	uint32_t shrink_us;	 /* between two of them */
 	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
-	struct tw_list deferred; /* links to check again, see doorbell.c */
+	struct tw_ring_share share; /* of the rings of all links */
+	struct tw_list deferred;    /* links to check again, see doorbell.c */
 	struct tw_list pending;	 /* links that are not up */
 	struct tw_list dead;
 };

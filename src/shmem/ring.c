@@ -77,8 +77,22 @@ static void stay_home(struct tw_ring_tx *tx)
 	ring_set_limit(tx);
 }
 
+static void ring_share_out(struct tw_ring_share *share, uint32_t rings)
+{
+	uint32_t part = share->total / tw_max(rings, 1u) & ~(uint32_t)(TW_LINE - 1);
+
+	share->rings = rings;
+	share->each = tw_max(part, TW_RING_BYTES_LEAST);
+}
+
+void tw_ring_share_init(struct tw_ring_share *share, uint32_t total)
+{
+	share->total = total;
+	ring_share_out(share, 0);
+}
+
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
-		     uint32_t nbytes)
+		     uint32_t nbytes, struct tw_ring_share *share)
 {
 	*tx = (struct tw_ring_tx){
 		.ring = ring_of(mem, which, nslots),
@@ -87,6 +101,7 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 		.nslots = nslots,
 		.mask = nslots - 1,
 		.nbytes = nbytes,
+		.share = share,
 		.which = (uint8_t)which,
 	};
 	tx->away = (char *)mem + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
@@ -137,23 +152,79 @@ static void ring_look(struct tw_ring_tx *tx)
 	ring_set_limit(tx);
 }
 
+/* Where the part of the byte area that is in use ends. */
+static uint32_t ring_bytes_end(const struct tw_ring_tx *tx)
+{
+	return tw_min(tx->bready, tx->share->each);
+}
+
+/* A position of the byte area, or the next one that is its start. */
+static inline void to_start(uint32_t *pos, uint32_t nbytes)
+{
+	*pos += -*pos & (nbytes - 1);
+}
+
+/* True if a slot must send the reader to the start of the byte area before such a payload. */
+static bool ring_must_restart(const struct tw_ring_tx *tx, uint32_t len)
+{
+	uint32_t end = ring_bytes_end(tx);
+
+	return len > TW_RING_INLINE && end < tx->nbytes &&
+	       (tx->bhead & (tx->nbytes - 1)) + len > end;
+}
+
 static bool ring_fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	uint32_t pos = tx->bhead;
+	uint32_t pos = tx->bhead, slots = ring_must_restart(tx, len);
 
-	if (tx->head - tx->taken + reserve >= tx->nslots)
+	if (tx->head - tx->taken + slots + reserve >= tx->nslots)
 		return false;
 	if (len <= TW_RING_INLINE)
 		return true;
+	/* The bytes up to the end of the area count as written. */
+	if (slots)
+		to_start(&pos, tx->nbytes);
 	tw_ring_place(&pos, len, tx->nbytes);
 	return pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
 }
 
-/* The byte area is allocated at its first use. */
-static bool make_bytes(struct tw_ring_tx *tx)
+/*
+ * The part of the byte area that is in use becomes twice as large, up to its share. Without memory
+ * it stays as it is; false if that is nothing.
+ */
+static bool grow_bytes(struct tw_ring_tx *tx)
 {
-	tx->bytes_ready = make_pages(tx->bytes, tx->nbytes);
-	return tx->bytes_ready;
+	uint32_t least = tw_min(TW_RING_BYTES_LEAST, tx->nbytes);
+	uint32_t to = tw_min(tw_max(2 * tx->bready, least), tw_min(tx->share->each, tx->nbytes));
+
+	if (to <= tx->bready)
+		return true;
+	if (!make_pages(tx->bytes + tx->bready, to - tx->bready))
+		return tx->bready > 0;
+	if (!tx->bready)
+		ring_share_out(tx->share, tx->share->rings + 1);
+	tx->bready = to;
+	return true;
+}
+
+/* The next payload goes beyond the pages that exist, which it follows. */
+static bool ring_at_end(const struct tw_ring_tx *tx, uint32_t len)
+{
+	uint32_t at = tx->bhead & (tx->nbytes - 1);
+
+	return len > TW_RING_INLINE && at + len > tx->bready && (at <= tx->bready || !tx->bready);
+}
+
+static void ring_drop_share(struct tw_ring_tx *tx)
+{
+	if (tx->bready)
+		ring_share_out(tx->share, tx->share->rings - 1);
+	tx->bready = 0;
+}
+
+void tw_ring_tx_end(struct tw_ring_tx *tx)
+{
+	ring_drop_share(tx);
 }
 
 /*
@@ -179,9 +250,10 @@ static bool make_slots(struct tw_ring_tx *tx)
 
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	if (tw_unlikely(len > TW_RING_INLINE && !tx->bytes_ready) && !make_bytes(tx))
+	if (tw_unlikely(ring_at_end(tx, len)) && !grow_bytes(tx))
 		return false;
-	if (tw_unlikely(tx->head == tx->edge && !tx->slots_ready) && !make_slots(tx))
+	if (tw_unlikely(!tx->slots_ready) && tx->head + ring_must_restart(tx, len) - tx->edge < 2 &&
+	    !make_slots(tx))
 		return false;
 	if (tw_likely(ring_fits(tx, len, reserve)))
 		return true;
@@ -240,6 +312,12 @@ static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 	demote(s);
 }
 
+/* Publishes a slot that sends the reader elsewhere. */
+static void stamp_move(struct tw_ring_tx *tx, uint32_t where)
+{
+	tw_ring_stamp(tx, &tx->slots[tx->head & tx->mask], where);
+}
+
 /* The place of a payload of the byte area, which is taken. */
 static inline uint8_t *ring_reserve(struct tw_ring_tx *tx, uint32_t len)
 {
@@ -266,10 +344,16 @@ void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len)
 {
-	struct tw_slot *s = len > TW_RING_INLINE ? tw_ring_slot_or_token(tx, 0)
-						 : &tx->slots[tx->head & tx->mask];
-	uint8_t *data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data, *to = data;
+	struct tw_slot *s;
+	uint8_t *data, *to;
 
+	if (tw_unlikely(ring_must_restart(tx, len))) {
+		stamp_move(tx, TW_RING_RESTART);
+		to_start(&tx->bhead, tx->nbytes);
+	}
+	s = len > TW_RING_INLINE ? tw_ring_slot_or_token(tx, 0) : &tx->slots[tx->head & tx->mask];
+	data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data;
+	to = data;
 	for (unsigned i = 0; i < niov; i++) {
 		tw_copy_over(&tx->over, to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
@@ -280,9 +364,9 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 
 uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx)
 {
-	uint32_t round = tx->nbytes - (tx->bhead & (tx->nbytes - 1));
+	uint32_t end = ring_bytes_end(tx), at = tx->bhead & (tx->nbytes - 1);
 
-	return tx->bytes_ready ? tw_min(round, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
+	return at < end ? tw_min(end - at, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)
@@ -295,7 +379,7 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 static void go_home(struct tw_ring_tx *tx)
 {
 	if (from_home(tx) >= TW_RING_HOME) {
-		tw_ring_stamp(tx, &tx->slots[tx->head & (tx->nslots - 1)], TW_RING_JUMP);
+		stamp_move(tx, TW_RING_JUMP);
 		/* All slots but that one are free, and it is not at home. */
 		tx->head = tx->taken = tw_ring_home(tx->head, tx->which, tx->nslots);
 	}
@@ -306,10 +390,19 @@ bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 {
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
 
-	if (s == rx->token || stamp >> TW_STAMP_LEN != TW_RING_JUMP)
+	if (s == rx->token)
 		return false;
-	rx->tail = tw_ring_home(rx->tail + 1, rx->which, rx->nslots);
-	return true;
+	switch (stamp >> TW_STAMP_LEN) {
+	case TW_RING_JUMP:
+		rx->tail = tw_ring_home(rx->tail + 1, rx->which, rx->nslots);
+		return true;
+	case TW_RING_RESTART:
+		rx->tail++;
+		to_start(&rx->btail, rx->nbytes);
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Whole pages of the system; what shares one with something else stays. */
@@ -325,9 +418,9 @@ bool tw_ring_release(struct tw_ring_tx *tx)
 	/* The reader does not look again at a packet whose reading it has published. */
 	if (!tw_ring_drained(tx))
 		return false;
-	if (tx->bytes_ready && !drop_pages(tx->bytes, tx->nbytes))
+	if (tx->bready && !drop_pages(tx->bytes, tx->bready))
 		return false;
-	tx->bytes_ready = false;
+	ring_drop_share(tx);
 	if (tx->slots_ready)
 		go_home(tx);
 	if (!tw_ring_drained(tx) ||

@@ -13,6 +13,9 @@
  * packets begin, so that a connection that is idle needs one page. A writer that comes to the end
  * of its home slots allocates the others. After a rest it says in a slot that the next packet is
  * the first of the home slots (TW_RING_JUMP), and once that is read it releases the others.
+ * Likewise its payloads go through a part of the byte area only, which grows as it is used: where
+ * that part ends, the writer says in a slot that the next payload lies at its start
+ * (TW_RING_RESTART).
  *
  *	slots of the second | home page: slots, control words, slots | slots of the first | bytes
  *
@@ -101,6 +104,21 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 #define TW_RING_AHEAD 4 /* slots ahead that are fetched for writing */
 /* As a length: the next packet is the first at home. */
 #define TW_RING_JUMP ((uint32_t)(UINT64_MAX >> TW_STAMP_LEN))
+/* The same: the next payload of the byte area lies at its start. */
+#define TW_RING_RESTART (TW_RING_JUMP - 1)
+
+#define TW_RING_BYTES_LEAST 65536u /* of the byte area */
+#define TW_RING_PAYLOAD_MOST 32768u
+
+/*
+ * The byte areas of all rings that an endpoint writes. The parts in use are together as large as
+ * one area, unless they are the least (doc/decisions.md, 169).
+ */
+struct tw_ring_share {
+	uint32_t total;
+	uint32_t rings; /* that use their byte area */
+	uint32_t each;	/* bytes that one of them may use */
+};
 
 /*
  * A provider may lend the engine its writing side as a txq: while that is open, the engine
@@ -129,7 +147,8 @@ struct tw_ring_tx {
 	uint32_t edge;	    /* else those at home, which end with this one */
 	uint32_t home_from; /* number of the first packet there */
 	bool away_ready;    /* the pages of the other slots exist */
-	bool bytes_ready;   /* and those of the byte area */
+	uint32_t bready;    /* bytes of the byte area whose pages exist, from its start */
+	struct tw_ring_share *share;
 	void *away;	    /* pages of the other slots */
 	struct tw_ring *ring;
 	uint8_t *bytes;
@@ -202,13 +221,17 @@ static inline size_t tw_rings_size(uint32_t nslots, uint32_t nbytes)
 /* Longest payload of a packet: several fit, so that both sides can copy at once. */
 static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 {
-	return nbytes / 8;
+	return tw_min(nbytes / 8, TW_RING_PAYLOAD_MOST);
 }
+
+void tw_ring_share_init(struct tw_ring_share *share, uint32_t total);
 
 /* Allocates the home page of both rings. False when memory is short. */
 bool tw_rings_make(void *mem, uint32_t nslots);
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
-		     uint32_t nbytes);
+		     uint32_t nbytes, struct tw_ring_share *share);
+/* The ring is written no more. */
+void tw_ring_tx_end(struct tw_ring_tx *tx);
 void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
 		     uint32_t nbytes);
 /* Joins the two rings of a connection. first: this side may write the token slot first. */
@@ -254,7 +277,7 @@ bool tw_ring_drained(const struct tw_ring_tx *tx);
 /* True if the ring has more than the home page. */
 static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
 {
-	return tx->bytes_ready || tx->away_ready;
+	return tx->bready || tx->away_ready;
 }
 
 /*
@@ -262,7 +285,7 @@ static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
  * that the reader must take first: then the head has moved.
  */
 bool tw_ring_release(struct tw_ring_tx *tx);
-/* True if a slot that tw_ring_payload() refused sends the reader home, who goes there. */
+/* True if a slot that tw_ring_payload() refused sends the reader elsewhere, who goes there. */
 bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);
 
 /*

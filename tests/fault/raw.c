@@ -82,7 +82,9 @@ static bool receive(struct raw *r, int *fds, unsigned *nfds, int ms)
 static void lay_out(struct raw *r, uint32_t nslots, uint32_t nbytes, bool first)
 {
 	r->size = tw_rings_size(nslots, nbytes);
-	tw_ring_tx_init(&r->tx, r->map, first ? TW_RING_FIRST : TW_RING_SECOND, nslots, nbytes);
+	tw_ring_share_init(&r->share, nbytes);
+	tw_ring_tx_init(&r->tx, r->map, first ? TW_RING_FIRST : TW_RING_SECOND, nslots, nbytes,
+			&r->share);
 	tw_ring_rx_init(&r->rx, r->map, first ? TW_RING_SECOND : TW_RING_FIRST, nslots, nbytes);
 	tw_ring_pair(&r->tx, &r->rx, first);
 }

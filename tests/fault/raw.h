@@ -13,6 +13,7 @@ struct raw {
 	pid_t victim;
 	void *map;
 	size_t size;
+	struct tw_ring_share share;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	struct tw_shm_hello other; /* how the victim introduced itself */

@@ -13,10 +13,14 @@
  * gives the page back (zeros, until made anew) when that is read. The reader touches no
  * page that is not there, and misses no such word.
  *
+ * Before a long packet the writer may also say in a slot that its units are at the start of the
+ * byte area.
+ *
  * MUTATION STAMP_FIRST	the stamp is written before the content
  * MUTATION STAMP_FLAG	a stamp says full, not which packet
  * MUTATION TAKE_FIRST	slots and bytes are given back before they are read
  * MUTATION FULL_ONE_MORE	the writer fills one slot more than there are
+ * MUTATION RESTART_FREE	the slot that says RESTART needs no room
  * MUTATION BYTES_UNCHECKED	the writer looks at slots only
  * MUTATION NO_SKIP	the reader does not skip what the writer left at the end
  * MUTATION DROP_UNREAD	pages are given back before all is read
@@ -73,7 +77,14 @@
 #else
 #define edge (!ready) /* one slot at home: always at its end */
 #endif
-#define JUMP 3 /* as units */
+/* As units. */
+#define JUMP 3
+#define RESTART 4
+#ifdef RESTART_FREE
+#define slots_fit (slots_since(taken, head) < ROOM)
+#else
+#define slots_fit (slots_since(taken, head) + restart < ROOM)
+#endif
 
 bit jumping; /* the reader has not seen a JUMP yet */
 bit page[SLOTS] = {1, 0};
@@ -87,13 +98,19 @@ inline place(pos, size)
 	fi
 }
 
+/* Where the byte area begins again. */
+inline to_start(pos)
+{
+	pos = unit(pos + (BYTES - pos % BYTES) % BYTES)
+}
+
 /* The writer's side of struct tw_ring_tx is private memory, so not in cells. */
 active proctype writer()
 {
 	byte cpu = 0;
 	byte head, taken, bhead, btaken; /* struct tw_ring_tx */
 	byte units, pos, v, home_from;
-	bit room, ready;
+	bit room, ready, restart;
 
 end:	do
 	:: d_step {
@@ -123,6 +140,7 @@ end:	do
 		if
 		:: units = 0
 		:: units = 2
+		:: bhead % BYTES != 0 -> d_step { units = 2; restart = 1 }
 		fi;
 		/* make_slots(), in tw_ring_room() */
 		if
@@ -131,7 +149,7 @@ end:	do
 #ifndef NOT_HOME
 			if
 			:: slots_since(home_from, v) == SLOT_LAPS - 1 ->
-				d_step { units = 0; v = 0 }
+				d_step { units = 0; v = 0; restart = 0 }
 				goto end
 			:: else
 			fi;
@@ -155,8 +173,12 @@ end:	do
 		do
 		:: d_step {
 				pos = bhead;
+				if
+				:: restart -> to_start(pos)
+				:: else
+				fi;
 				place(pos, units);
-				room = slots_since(taken, head) < ROOM && bytes_fit
+				room = slots_fit && bytes_fit
 			}
 			if
 			:: room -> break
@@ -175,6 +197,13 @@ end:	do
 		od;
 		/* tw_ring_write_small(), tw_ring_write_long() */
 		assert(!jumping || home(head));
+		if
+		:: restart ->
+			store(HEAD + head % SLOTS, RESTART * SLOT_LAPS + head);
+			store(STAMP + head % SLOTS, stamp_of(head));
+			head = slot(head + 1)
+		:: else
+		fi;
 #ifdef STAMP_FIRST
 		store(STAMP + head % SLOTS, stamp_of(head));
 #endif
@@ -191,7 +220,7 @@ end:	do
 		store(STAMP + head % SLOTS, stamp_of(head));
 #endif
 		head = slot(head + 1);
-		d_step { units = 0; pos = 0; v = 0; room = 0 }
+		d_step { units = 0; pos = 0; v = 0; room = 0; restart = 0 }
 	od
 }
 
@@ -222,6 +251,9 @@ end:	do
 					units = 0;
 					jumping = 0
 					/* One further is home already. */
+				:: units == RESTART ->
+					units = 0;
+					to_start(btail)
 				:: else
 				fi;
 				pos = btail;

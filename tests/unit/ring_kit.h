@@ -27,16 +27,18 @@ static inline uint32_t below(uint32_t n)
 struct ring {
 	uint8_t *mem;
 	size_t size;
+	struct tw_ring_share share;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 };
 
 /* A new ring, one of the two of its memory; of the other, nobody may touch anything. */
-static inline void fresh(struct ring *r, uint32_t slots, unsigned which)
+static inline void fresh_of(struct ring *r, uint32_t slots, unsigned which, uint32_t bytes,
+			    struct tw_ring_share *share)
 {
 	uint8_t *p;
 
-	r->size = tw_rings_size(slots, BYTES);
+	r->size = tw_rings_size(slots, bytes);
 	p = mmap(NULL, r->size + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		 0);
 	cr_assert_neq(p, MAP_FAILED);
@@ -44,11 +46,17 @@ static inline void fresh(struct ring *r, uint32_t slots, unsigned which)
 	memset(p + GUARD + r->size, 0xee, GUARD);
 	twt_fill(noise, sizeof(noise), 99);
 	r->mem = p + GUARD;
-	tw_ring_tx_init(&r->tx, r->mem, which, slots, BYTES);
-	tw_ring_rx_init(&r->rx, r->mem, which, slots, BYTES);
+	tw_ring_tx_init(&r->tx, r->mem, which, slots, bytes, share);
+	tw_ring_rx_init(&r->rx, r->mem, which, slots, bytes);
 	r->tx.back = &r->rx; /* what was read counts as a question */
 	r->rx.back = &r->tx;
 	tw_ring_publish(&r->rx);
+}
+
+static inline void fresh(struct ring *r, uint32_t slots, unsigned which)
+{
+	tw_ring_share_init(&r->share, BYTES);
+	fresh_of(r, slots, which, BYTES, &r->share);
 }
 
 /* The second, empty, which has grown and carried `at' packets and `bat' bytes before. */

@@ -129,15 +129,128 @@ Test(ring, end_of_bytes)
 		struct ring r;
 
 		start(&r, 7, 0u - left);
+		cr_assert(tw_ring_room(&r.tx, left, 0));
 		put_len(&r, left);
 		cr_assert_eq(r.tx.bhead, 0u);
 		take_len(&r, left);
 		stop(&r);
 		start(&r, 7, 0u - left);
+		cr_assert(tw_ring_room(&r.tx, left + 1, 0));
 		put_len(&r, left + 1);
 		cr_assert_eq(r.tx.bhead, left + TW_LINE);
 		take_len(&r, left + 1);
 		cr_assert_eq(r.rx.btail, r.tx.bhead);
+		stop(&r);
+	}
+}
+
+enum { AREA = 16 * BYTES, LARGE = AREA / 32 };
+
+/* Sends and takes payloads until so many bytes have gone. Returns the number of restarts. */
+static unsigned carry(struct ring *r, uint32_t bytes)
+{
+	unsigned restarts = 0, queued = 0;
+	uint32_t lens[SLOTS];
+
+	for (uint32_t gone = 0; gone < bytes;) {
+		uint32_t len = below(8) ? below(LARGE + 1) : below(TW_RING_INLINE + 1);
+		uint32_t head = r->tx.head;
+
+		if (queued < SLOTS && below(3) && tw_ring_room(&r->tx, len, 0)) {
+			put_len(r, len);
+			restarts += r->tx.head - head - 1;
+			lens[queued++] = len;
+			gone += len;
+			continue;
+		}
+		while (queued && below(4)) {
+			struct packet p = {.len = lens[0], .data = noise};
+			int got;
+
+			while (!(got = take(r, &p)))
+				;
+			cr_assert_eq(got, 1);
+			memmove(lens, lens + 1, --queued * sizeof(lens[0]));
+		}
+		tw_ring_publish(&r->rx);
+	}
+	for (unsigned i = 0; i < queued; i++) {
+		struct packet p = {.len = lens[i], .data = noise};
+		int got;
+
+		while (!(got = take(r, &p)))
+			;
+		cr_assert_eq(got, 1);
+	}
+	tw_ring_publish(&r->rx);
+	return restarts;
+}
+
+/* How many of the longest payloads an empty ring takes. */
+static unsigned fill(struct ring *r)
+{
+	unsigned n = 0;
+
+	for (; tw_ring_room(&r->tx, LARGE, 0); n++)
+		put_len(r, LARGE);
+	for (unsigned i = 0; i < n;)
+		i += (unsigned)take(r, &(struct packet){.len = LARGE, .data = noise});
+	tw_ring_publish(&r->rx);
+	return n;
+}
+
+/* A ring grows as it is used, and two that are in use have half of the bytes each. */
+Test(ring, share)
+{
+	struct tw_ring_share share;
+	struct ring a, b;
+
+	tw_ring_share_init(&share, AREA);
+	fresh_of(&a, SLOTS, TW_RING_SECOND, AREA, &share);
+	fresh_of(&b, SLOTS, TW_RING_SECOND, AREA, &share);
+	carry(&a, 1000);
+	cr_assert_eq(a.tx.bready, BYTES, "not more than it needs");
+	cr_assert_eq(carry(&a, 4 * AREA), 0, "all of it is used");
+	cr_assert_eq(a.tx.bready, AREA);
+	cr_assert_geq(fill(&a), AREA / LARGE - 1);
+	carry(&b, 1);
+	carry(&a, AREA);
+	cr_assert_gt(carry(&a, 4 * AREA), 4u);
+	cr_assert_leq(fill(&a), AREA / 2 / LARGE);
+	cr_assert_geq(fill(&a), AREA / 2 / LARGE - 2);
+	cr_assert_gt(carry(&b, 8 * AREA), 8u);
+	cr_assert_eq(b.tx.bready, AREA / 2);
+	rest(&b);
+	cr_assert_eq(share.rings, 1u);
+	carry(&a, AREA);
+	cr_assert_eq(carry(&a, 4 * AREA), 0);
+	carry(&b, AREA);
+	tw_ring_tx_end(&b.tx);
+	tw_ring_tx_end(&a.tx);
+	cr_assert_eq(share.rings, 0u);
+	stop(&a);
+	stop(&b);
+}
+
+/* With many rings each has the least, wherever its position was and however it grew. */
+Test(ring, share_least)
+{
+	for (unsigned turn = 0; turn < 200; turn++) {
+		struct tw_ring_share share;
+		struct ring r;
+
+		tw_ring_share_init(&share, AREA);
+		fresh_of(&r, SLOTS, TW_RING_SECOND, AREA, &share);
+		r.tx.bhead = r.tx.btaken = r.rx.btail = below(UINT32_MAX / TW_LINE) * TW_LINE;
+		tw_ring_publish(&r.rx);
+		share.rings = 1000;
+		carry(&r, below(4 * AREA));
+		cr_assert_leq(r.tx.bready, BYTES);
+		if (r.tx.bready)
+			cr_assert_leq(r.tx.bhead & (AREA - 1), BYTES, "not beyond its part");
+		if (tw_ring_grown(&r.tx))
+			rest(&r);
+		carry(&r, BYTES);
 		stop(&r);
 	}
 }
@@ -156,6 +269,7 @@ Test(ring, stale_stamps)
 			words[i] = tw_stamp(0, r.tx.head + 1 + i % 2 * SLOTS, p.len);
 		p.hdr.what = words[0];
 		cr_assert_null(tw_ring_next(&r.rx), "packet %u is not there yet", n);
+		cr_assert(tw_ring_room(&r.tx, p.len, 0));
 		put(&r, &p);
 		cr_assert_eq(take(&r, &p), 1);
 		tw_ring_publish(&r.rx);
@@ -298,7 +412,7 @@ Test(ring, rest_beside_other)
 
 		fresh(&r, slots, TW_RING_FIRST);
 		other = r;
-		tw_ring_tx_init(&other.tx, r.mem, TW_RING_SECOND, slots, BYTES);
+		tw_ring_tx_init(&other.tx, r.mem, TW_RING_SECOND, slots, BYTES, &r.share);
 		tw_ring_rx_init(&other.rx, r.mem, TW_RING_SECOND, slots, BYTES);
 		other.tx.back = &other.rx;
 		other.rx.back = &other.tx;

@@ -25,6 +25,7 @@ struct side {
 
 struct pair {
 	uint8_t *mem;
+	struct tw_ring_share share[2];
 	struct side side[2];
 };
 
@@ -37,7 +38,8 @@ static void start(struct pair *p, uint32_t at)
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *s = &p->side[i];
 
-		tw_ring_tx_init(&s->tx, p->mem, i, SLOTS, BYTES);
+		tw_ring_share_init(&p->share[i], BYTES);
+		tw_ring_tx_init(&s->tx, p->mem, i, SLOTS, BYTES, &p->share[i]);
 		tw_ring_rx_init(&s->rx, p->mem, !i, SLOTS, BYTES);
 		tw_ring_pair(&s->tx, &s->rx, i == 0);
 		s->tx.head = s->tx.taken = s->tx.limit = s->rx.tail = at;
