@@ -7,7 +7,7 @@
 
 #define WINDOW 8 /* messages on the way */
 #define FILTER 0x6d727065u
-#define CONNECT_MS 20000
+#define CONNECT_SECONDS 20
 #define POLLS 10000 /* before the core is offered to others */
 
 static mx_endpoint_t endpoint;
@@ -64,8 +64,8 @@ void beside_move(const struct mx_name *peer, bool send, bool stream, char *buf, 
 	mx_request_t r[WINDOW];
 
 	if (!connected)
-		check("mx_connect",
-		      mx_connect(endpoint, peer->nic, peer->id, FILTER, CONNECT_MS, &peer_addr));
+		check("mx_connect", mx_connect(endpoint, peer->nic, peer->id, FILTER,
+					       CONNECT_SECONDS, &peer_addr));
 	connected = true;
 	for (uint64_t i = 0; i < n + window; i++) {
 		char *at = stream ? buf + (size_t)(i % BUFFERS) * size : buf;

@@ -174,7 +174,7 @@ static void show_boards(enum table_format format)
 }
 
 /* Those of a board, as an endpoint there finds them. */
-static void show_providers_at(struct table *t, uint32_t board)
+static bool show_providers_at(struct table *t, uint32_t board)
 {
 	char name[MX_MAX_STR_LEN + 1] = "", text[MX_MAX_STR_LEN + 1] = "";
 	mx_endpoint_t endpoint;
@@ -183,7 +183,7 @@ static void show_providers_at(struct table *t, uint32_t board)
 
 	if (rc != MX_SUCCESS) {
 		fprintf(stderr, "%s: board %" PRIu32 ": %s\n", bench_tool, board, mx_strerror(rc));
-		return;
+		return false;
 	}
 	for (uint32_t i = 0; mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER, &i,
 					 sizeof i, name, MX_MAX_STR_LEN) == MX_SUCCESS; i++) {
@@ -197,20 +197,24 @@ static void show_providers_at(struct table *t, uint32_t board)
 		table_text(t, text);
 	}
 	mx_close_endpoint(endpoint);
+	return true;
 }
 
-static void show_providers(enum table_format format)
+/* False if a board is of no use. */
+static bool show_providers(enum table_format format)
 {
 	uint32_t count = 0;
 	struct table t;
+	bool good = true;
 
 	if (format != TABLE_JSON)
 		putchar('\n');
 	number(MX_NIC_COUNT, 0, &count);
 	table_open_kind(&t, format, "provider", provider_columns, COUNT(provider_columns));
 	for (uint32_t board = 0; board < count; board++)
-		show_providers_at(&t, board);
+		good &= show_providers_at(&t, board);
 	table_close(&t);
+	return good;
 }
 
 static void show_limits(enum table_format format)
@@ -235,6 +239,7 @@ int main(int argc, char **argv)
 	enum what what = BOARDS;
 	enum table_format format = parse(argc, argv, &what);
 	mx_return_t rc;
+	bool good;
 
 	if (what == CHECK)
 		return hostcheck(format) ? 0 : 1;
@@ -248,8 +253,8 @@ int main(int argc, char **argv)
 	if (what == SETTINGS)
 		return 0;
 	show_boards(format);
-	show_providers(format);
+	good = show_providers(format);
 	show_limits(format);
 	mx_finalize();
-	return 0;
+	return good ? 0 : 1;
 }

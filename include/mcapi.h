@@ -43,7 +43,7 @@ typedef unsigned int mcapi_priority_t;
 /* Milliseconds; 0 tests once, MCAPI_INFINITE never expires. */
 typedef int mcapi_timeout_t;
 
-/* The same number in every process: it may be sent in a message. */
+/* An endpoint has one number in every process: it may be sent in a message. */
 typedef uint32_t mcapi_endpoint_t;
 /* Valid on the node that made it. */
 typedef uint64_t mcapi_request_t;
@@ -311,7 +311,7 @@ void mcapi_pktchan_send_close_i(MCAPI_IN mcapi_pktchan_send_hndl_t send_handle,
 				MCAPI_OUT mcapi_request_t *request,
 				MCAPI_OUT mcapi_status_t *mcapi_status);
 
-/* The same two, as the headings of 4.4.10 and 4.4.11 spell them. */
+/* Both calls, as the headings of 4.4.10 and 4.4.11 spell them. */
 void mcapi_packetchan_recv_close_i(MCAPI_IN mcapi_pktchan_recv_hndl_t receive_handle,
 				   MCAPI_OUT mcapi_request_t *request,
 				   MCAPI_OUT mcapi_status_t *mcapi_status);

@@ -36,7 +36,7 @@ struct tw_ident {
 	uint32_t endpoint_id;
 	uint32_t session; /* random, new at every open */
 	uint32_t filter;  /* the endpoint's own */
-	uint32_t key;	  /* the filter that it presents to the other */
+	uint32_t presented; /* the filter that it presents to the other */
 	uint32_t window;  /* eager credits that it grants to the other */
 };
 
@@ -109,10 +109,10 @@ struct tw_watch {
 	void (*ready)(struct tw_watch *w, uint32_t events);
 };
 
-/* The part that takes in the packets of an endpoint; see src/engine/idle.c. */
+/* The states of an endpoint: who polls it, or must be woken to poll it; see src/engine/idle.c. */
 enum tw_idle_state {
 	TW_POLLING,   /* calls of the program */
-	TW_IDLE,      /* the service thread, as the program computes */
+	TW_SERVED,    /* the service thread, as the program computes */
 	TW_RESTING,   /* nobody, before a packet comes; the program computes */
 	TW_ASLEEP,    /* nobody, before a packet comes; a call of the program waits for it */
 	TW_COMPUTING, /* nobody, before a packet comes on which the engine must act */
@@ -124,7 +124,7 @@ static inline bool tw_idle_by_any(uint32_t state)
 {
 	return state & TW_RESTING;
 }
-_Static_assert((TW_ASLEEP & TW_RESTING) && !((TW_POLLING | TW_IDLE | TW_COMPUTING) & TW_RESTING),
+_Static_assert((TW_ASLEEP & TW_RESTING) && !((TW_POLLING | TW_SERVED | TW_COMPUTING) & TW_RESTING),
 	       "two states have that bit");
 
 #define TW_MAX_BOARDS 16

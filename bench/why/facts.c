@@ -94,11 +94,11 @@ static char *environment(pid_t pid, size_t *len)
 	return all;
 }
 
-/* The launcher's number of the process, or TAGWIRE_RANK. */
+/* TAGWIRE_RANK, or the launcher's number of the process. */
 static void read_rank(struct why_proc *p, const char *all, size_t len)
 {
-	static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-					    "SLURM_PROCID", "TAGWIRE_RANK"};
+	static const char *const names[] = {"TAGWIRE_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+					    "PMI_RANK", "SLURM_PROCID"};
 
 	for (unsigned i = 0; i < sizeof names / sizeof *names && !p->rank[0]; i++)
 		in_environment(all, len, names[i], p->rank, sizeof p->rank);
@@ -124,10 +124,10 @@ static bool of_job(const char *job, const char *all, size_t len)
 static void read_job(struct why_proc *p, const char *all, size_t len)
 {
 	char name[256] = "";
+	bool own = in_environment(all, len, "TAGWIRE_JOB", name, sizeof name);
 
-	in_environment(all, len, "TAGWIRE_JOB", name, sizeof name);
 	p->job = p->own_job = tw_hash_text(TW_HASH_START, name);
-	if (!*name && in_environment(all, len, "PMIX_NAMESPACE", name, sizeof name))
+	if (!own && in_environment(all, len, "PMIX_NAMESPACE", name, sizeof name))
 		p->job = tw_hash_text(TW_HASH_START, name);
 }
 

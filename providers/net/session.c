@@ -300,17 +300,20 @@ static void session_do_close(void *instance)
 	tw_net_reap(ep);
 	tw_net_adapters_close(ep);
 	tw_net_listen_end(ep);
-	tw_sock_listen_end(&ep->claim);
+	tw_sock_listen_end(&ep->name_lock);
 	free(ep->table.of);
 	free(ep);
 }
 
-/* The descriptors stay ours, but are another's: the name is gone with the sockets. */
+/*
+ * Other files take the numbers of the sockets: these are closed, so their ports are free, but the
+ * program does not get the numbers.
+ */
 static void session_do_hide(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 
-	tw_sock_hide(&ep->claim, ep->host->epfd);
+	tw_sock_hide(&ep->name_lock, ep->host->epfd);
 	for (unsigned i = 0; i < ep->nlisteners; i++)
 		tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC));
 }
@@ -323,7 +326,7 @@ static enum tw_err session_do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->claim = (struct tw_sock_listener){{-1, -1}, ""};
+	ep->name_lock = (struct tw_sock_listener){{-1, -1}, ""};
 	ep->sought.fd = ep->found.fd = -1;
 	ep->polled = true;
 	tw_list_init(&ep->links);

@@ -227,7 +227,7 @@ struct tw_net_listener {
 
 struct tw_net_ep {
 	struct tw_host *host;
-	struct tw_sock_listener claim; /* keeps the name */
+	struct tw_sock_listener name_lock; /* keeps others from the endpoint id */
 	/* Its own first, then those for names and for peers that come by another board. */
 	struct tw_net_listener listeners[2 + TW_MAX_BOARDS];
 	unsigned nlisteners;
@@ -275,13 +275,13 @@ void tw_driver_add(const struct tw_driver *driver);
 /* links.c */
 struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state state);
 struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn);
-/* Ends it without a message or an upcall. */
+/* Ends a link without a message or an upcall. */
 void tw_net_link_end(struct tw_net_link *l);
-/* It has no path, or no channel, since that tick: it may last for TAGWIRE_RETRY. */
+/* A link has no path, or no channel, since that tick: it may last for TAGWIRE_RETRY. */
 void tw_net_link_broken(struct tw_net_link *l, uint64_t since);
-/* Tells the engine why it is not reached; it has no path, or no channel. */
+/* Reports to the engine why a peer without a path or a channel is not reached. */
 void tw_net_link_trouble(const struct tw_net_link *l);
-/* It has both again. */
+/* A link has path and channel again. */
 void tw_net_link_mended(struct tw_net_link *l);
 /* The peer is gone: takes in packets still under way, then tells the engine. */
 void tw_net_link_drain(struct tw_net_link *l, enum tw_err why);
@@ -331,9 +331,9 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 			  struct tw_net_ctrl *t);
 /* The other side has chosen. */
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answer);
-/* Only those of an adapter, or with NULL all. */
+/* Drops a path if it is of this adapter; of any, for NULL. */
 void tw_net_path_drop(struct tw_net_path *p, const struct tw_net_adapter *of);
-/* It ends; packets take another one if there is one. */
+/* A path ends; packets take another one if there is one. */
 void tw_net_path_left(struct tw_net_link *l, struct tw_net_path *p);
 /* Packets have come through. */
 void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p);
@@ -343,11 +343,11 @@ void tw_net_way_failed(struct tw_net_link *l, const struct tw_net_way *w);
 void tw_net_path_show(struct tw_net_link *l);
 /* Seeks further ones, by boards that no other takes. */
 void tw_net_path_more(struct tw_net_link *l);
-/* It is no more, and another one is sought. */
+/* Ends a path, and looks for another one. */
 void tw_net_path_gone(struct tw_net_link *l, struct tw_net_path *p);
-/* The same: packets do not get through any more. */
+/* As tw_net_path_gone(), as packets do not get through any more. */
 void tw_net_path_broken(struct tw_net_link *l, struct tw_net_path *p);
-/* The same, reported by a driver; path NULL: the driver does not work. */
+/* A driver reports that a path is broken; path NULL: the driver does not work. */
 void tw_net_broken(void *owner, void *path);
 
 /* control.c */
@@ -444,7 +444,7 @@ void tw_net_packets_drop(struct tw_net_link *l);
 
 /* pool.c: a packet with one user, NULL without memory. */
 struct tw_net_packet *tw_net_packet_get(struct tw_net_adapter *a, bool big);
-/* The same for a driver: only if it is registered. */
+/* A packet for a driver, only if it is registered. */
 struct tw_net_packet *tw_net_packet_ready(void *owner, bool big);
 /* A driver that is closed uses none any more. */
 void tw_net_packets_back(void *owner);
@@ -459,9 +459,9 @@ enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, unsigne
 			   struct tw_mem_reg *mr);
 void tw_net_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr);
 void tw_net_ended(void *owner, void *cookie, enum tw_err err);
-/* Tells of those that have ended, and posts what waits. */
+/* Reports the accesses that have ended, and posts those that wait. */
 void tw_net_ops_flush(struct tw_net_link *l);
-/* Those under way are posted again on the next path. */
+/* Accesses under way are posted again on the next path. */
 void tw_net_ops_unpost(struct tw_net_link *l);
 /* All of them end, without or with upcalls. */
 void tw_net_ops_end(struct tw_net_link *l, bool tell);
@@ -469,7 +469,7 @@ void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of);
 
 /* session.c */
 void tw_net_timer(struct tw_net_ep *ep, uint64_t when);
-/* The same in so many microseconds from now, and returns when that is. */
+/* As tw_net_timer(), in so many microseconds from now; returns that tick. */
 uint64_t tw_net_in(struct tw_net_ep *ep, uint64_t us);
 /* There is something to poll for. */
 void tw_net_poll(struct tw_net_ep *ep);

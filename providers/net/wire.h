@@ -52,7 +52,7 @@ struct tw_net_ctrl {
 	uint16_t version, type;
 	uint64_t nic_id, to_nic;
 	uint32_t endpoint_id, to_endpoint, session, to_session;
-	uint32_t filter, key, window, job, why;
+	uint32_t filter, presented, window, job, why;
 	uint32_t conn, to_conn; /* the sender's name for the link, and the receiver's */
 	uint32_t epoch, expected, seq;
 	uint32_t port; /* where the sender listens, 0 nowhere */

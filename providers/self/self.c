@@ -138,8 +138,8 @@ static enum tw_err self_do_connect(void *instance, const struct tw_ident *me, ui
 
 	(void)nic_id;
 	(void)endpoint_id;
-	if (me->key != ep->host->self.filter)
-		return TW_EKEY;
+	if (me->presented != ep->host->self.filter)
+		return TW_EFILTER;
 	ep->link.peer = peer;
 	ep->up = true;
 	*link = &ep->link;

@@ -44,7 +44,7 @@ void tw_shm_let_go(struct tw_shm_ep *ep, int fd)
 static struct tw_ident hello_ident(const struct tw_shm_hello *h)
 {
 	return (struct tw_ident){h->nic_id, h->endpoint_id, h->session,
-				 h->filter, h->key,	    h->window};
+				 h->filter, h->presented,   h->window};
 }
 
 /* The initiator writes the first ring. */
@@ -57,7 +57,7 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 	tw_ring_rx_init(&l->rx, l->map, !mine, nslots, nbytes);
 	tw_ring_pair(&l->tx, &l->rx, initiator);
 	l->link.max_payload = tw_ring_max_payload(nbytes);
-	/* Never 0, which means that the peer was never rung. */
+	/* Not 0: l->rang == 0 means that the peer was never rung. */
 	tw_shm_show_armed(l, tw_clock());
 }
 
@@ -253,7 +253,7 @@ static void await_hello(struct tw_shm_link *l)
 		tw_sys_close(fd);
 		return;
 	}
-	/* One of another byte order or version knows the answer, too, as none that it can read. */
+	/* A process of another byte order or version cannot read the answer, and knows by that. */
 	if (err == TW_EPROTO || err == TW_ENOMEM) {
 		tw_shm_hello_fill(l->ep, &h, TW_SHM_REFUSE, &l->ep->host->self);
 		h.why = err;

@@ -60,7 +60,7 @@ void tw_shm_hello_fill(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum 
 		.endpoint_id = me->endpoint_id,
 		.session = me->session,
 		.filter = me->filter,
-		.key = me->key,
+		.presented = me->presented,
 		.window = me->window,
 		.nslots = tw_settings.ring_slots,
 		.nbytes = tw_settings.ring_bytes,

@@ -69,7 +69,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 }
 
 /* False: the pid is to be proved. */
-static bool surely_alive(struct tw_shm_link *l)
+static bool pid_is_fresh(struct tw_shm_link *l)
 {
 	uint64_t now = tw_clock(), age = tw_clock_us(TW_REMOTE_ALIVE_US);
 
@@ -82,7 +82,7 @@ enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned n
 		       uint64_t address, const void *key, void *cookie)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	bool prove = !surely_alive(l);
+	bool prove = !pid_is_fresh(l);
 	enum tw_err err = copy_remote(l, iov, niov, address, false, prove);
 
 	(void)key;
@@ -102,7 +102,7 @@ enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned n
 	(void)key;
 	(void)cookie;
 	/* Unlike a read, a write must check before. */
-	if (!surely_alive(l))
+	if (!pid_is_fresh(l))
 		err = copy_remote(l, &to, 1, l->cookie_at, false, true);
 	if (err != TW_OK)
 		return err;

@@ -32,7 +32,7 @@ static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
 }
 
 /* TW_OK: there is room meanwhile. */
-static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
+static enum tw_err await_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
 	bool armed = l->ep->armed && !l->blocked;
 
@@ -44,7 +44,7 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	if (armed) {
 		show_blocked(l->ep, 1);
 		/* [ring-room] */
-		tw_barrier_hosts();
+		tw_barrier_processes();
 		if (tw_ring_room(&l->tx, len, reserve))
 			return TW_OK;
 	}
@@ -85,14 +85,17 @@ static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_
 					    unsigned niov, uint32_t len)
 {
 	uint32_t reserve = tw_send_reserved(cls) ? 0 : TW_RING_RESERVE;
+	bool room;
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
-	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)) && no_room(l, len, reserve) != TW_OK)
-		return TW_AGAIN;
-	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
+	room = tw_ring_room(&l->tx, len, reserve) || await_room(l, len, reserve) == TW_OK;
+	/* Grown it may have in vain, too. */
 	if (tw_unlikely(!l->ep->shrink_at && tw_ring_grown(&l->tx)))
 		tw_shm_grown(l->ep);
+	if (tw_unlikely(!room))
+		return TW_AGAIN;
+	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
 	return written(l, cls);
 }
 
@@ -280,7 +283,7 @@ static bool shm_do_arm(void *instance)
 	show_armed(ep, ep->host->state);
 	show_blocked(ep, 1);
 	/* [armed] [ring-room] */
-	tw_barrier_hosts();
+	tw_barrier_processes();
 	for (unsigned i = 0; i < ep->host->rxqs.n && !found; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 

@@ -4,9 +4,9 @@
  *
  *   shm.c      the operations: open, close, send, get, progress, arm
  *   links.c    links and their place in the poll set
- *   conn.c     the handshake over a local socket, hang-ups
+ *   conn.c     the handshake over a local socket; a peer's process that ends
  *   hello.c    its messages
- *   doorbell.c waking the peer
+ *   doorbell.c waking the peer, goodbyes and hang-ups
  *   names.c    names of sockets
  *   segment.c  sealed memory
  *   remote.c   memory of the other process
@@ -33,9 +33,9 @@ struct tw_shm_hello {
 	uint16_t version;
 	uint16_t kind; /* enum tw_shm_kind */
 	uint64_t nic_id;
-	uint32_t endpoint_id, session, filter, key, window;
+	uint32_t endpoint_id, session, filter, presented, window;
 	uint32_t nslots, nbytes; /* geometry of both rings, from the initiator */
-	uint32_t barrier;	 /* reached by tw_barrier_hosts() */
+	uint32_t barrier;	 /* reached by tw_barrier_processes() */
 	uint32_t why;		 /* enum tw_err of a refusal */
 	uint32_t narrow;	 /* TW_NARROW of the sender */
 	uint64_t cookie_at;	 /* address of tw_shm_ep.cookie in the sender */
@@ -43,7 +43,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 12
+#define TW_SHM_VERSION 13
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -175,7 +175,7 @@ void tw_shm_deactivate_idle(struct tw_shm_ep *ep);
 void tw_shm_link_close_fds(struct tw_shm_link *l);
 /* Takes a link out of use. The next progress frees it. */
 void tw_shm_link_end(struct tw_shm_link *l);
-/* The same for a peer that violates the protocol, without waiting for its writes. */
+/* As tw_shm_link_end(), for a peer that violates the protocol: does not wait for its writes. */
 void tw_shm_link_drop(struct tw_shm_link *l);
 /* A ring has grown (tw_ring_grown). Its memory is released when it is idle. */
 void tw_shm_grown(struct tw_shm_ep *ep);

@@ -61,7 +61,7 @@ void tw_barrier_threads(void)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-void tw_barrier_hosts(void)
+void tw_barrier_processes(void)
 {
 	if (have_global)
 		order(MEMBARRIER_CMD_GLOBAL_EXPEDITED);

@@ -22,7 +22,7 @@ bool tw_barrier_global(void);
 /* Orders memory on every running thread of this process. */
 void tw_barrier_threads(void);
 /* Orders memory on every running thread of every registered process. */
-void tw_barrier_hosts(void);
+void tw_barrier_processes(void);
 
 /* Keeps the compiler from moving memory accesses across. */
 #define tw_barrier_compiler() atomic_signal_fence(memory_order_seq_cst)

@@ -32,7 +32,7 @@ _Static_assert(__GCC_ATOMIC_INT_LOCK_FREE == 2 && __GCC_ATOMIC_LLONG_LOCK_FREE =
 #error "on big-endian processors this needs gcc, which converts between byte orders"
 #else
 #define TW_WIRE __attribute__((scalar_storage_order("little-endian")))
-/* They are also handed on as bytes. */
+/* Structures of the wire are also handed on as bytes. */
 #pragma GCC diagnostic ignored "-Wscalar-storage-order"
 #endif
 

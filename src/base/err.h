@@ -11,7 +11,7 @@ enum tw_err {
 	TW_EBUSY,   /* the endpoint id is in use */
 	TW_EPERM,   /* the system does not allow it */
 	TW_EFAULT,  /* the memory is not mapped */
-	TW_EKEY,    /* wrong filter */
+	TW_EFILTER, /* wrong filter */
 	TW_ECLOSED, /* no such endpoint, or it was closed normally */
 	TW_ELOST,   /* the peer died or the link to it broke */
 	TW_ETIMEDOUT,

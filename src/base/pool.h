@@ -54,7 +54,7 @@ static inline void *tw_pool_take(struct tw_pool *p)
 	return o;
 }
 
-/* The same, or NULL when memory is short. */
+/* An object of the pool; NULL when memory is short. */
 tw_shared void *tw_pool_get(struct tw_pool *p)
 {
 	if (tw_unlikely(!p->free) && tw_pool_grow(p) < 0)

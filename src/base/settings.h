@@ -29,7 +29,10 @@ struct tw_settings {
 
 extern struct tw_settings tw_settings;
 
-/* A variable of this and a setting's name has its value where the setting's own is not set. */
+/*
+ * A second prefix: where the variable of a setting is not set, the variable with this prefix before
+ * its name counts.
+ */
 extern const char *tw_settings_prefix;
 
 /*

@@ -15,7 +15,8 @@
 struct arrival {
 	struct tw_slot *slot;
 	struct tw_hdr hdr;
-	uint32_t len, extra; /* its own bytes, after those of its immediate data */
+	uint32_t len;	/* of the message */
+	uint32_t extra; /* of the immediate data before it */
 };
 
 /*
@@ -38,7 +39,7 @@ static tw_inline bool slot_has_whole(const struct tw_ring_rx *rx, struct tw_slot
 	a->extra = imm && (tw_hdr_flags(a->hdr) & TW_FLAG_IMM) ? sizeof(uint64_t) : 0;
 	return stamp == tw_stamp(rx->side, rx->tail + 1, a->len + a->extra) &&
 	       ((uint32_t)what & ~(imm ? TW_FLAG_IMM << 8 : 0u)) == TW_EAGER &&
-	       a->len <= TW_SHORT_SEND;
+	       a->len <= TW_FAST_MAX;
 }
 
 /* True if the next packet is a whole message. imm, a constant: perhaps with immediate data. */
@@ -78,7 +79,7 @@ static tw_inline void batch_deliver(struct tw_ring_rx *rx, const struct tw_peer 
 	}
 	tw_copy(r->seg.ptr, data + a->extra, a->len);
 	arrival_taken(rx, a);
-	tw_addr_copy(&r->source, &p->addr);
+	tw_addr_copy(&r->other, &p->addr);
 }
 
 /* Settles credits and counters of this number of messages. */
@@ -104,7 +105,7 @@ static tw_inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_match *m
 	r = tw_container(posted, struct tw_req, posted);
 	if (tw_likely(r->outcome == tw_req_posted.outcome))
 		return a->len <= r->len ? r : NULL;
-	return r->outcome == tw_req_posted_claim.outcome && tw_recv_room(ep, r, a->len) ? r : NULL;
+	return r->outcome == tw_req_posted_claim.outcome && tw_recv_alloc(ep, r, a->len) ? r : NULL;
 }
 
 /* The requests of a batch are complete. */
@@ -132,7 +133,10 @@ static tw_inline unsigned batch_posted(struct tw_peer *p, struct tw_ring_rx *rx,
 	uint64_t bytes = 0;
 	unsigned n = 0, most = tw_min(budget, (unsigned)p->ep->gauges[TW_G_POSTED]);
 
-	/* Without a look at a slot that no receive waits for, as in tw_poll_spares(). */
+	/*
+	 * Stops when no receive is left: a look at the next slot would take its line from the
+	 * writer, as in tw_poll_spares().
+	 */
 	while (n < most && ring_has_whole(rx, imm, &a)) {
 		bool small = a.len <= TW_SHORT_MAX;
 
@@ -204,6 +208,8 @@ static unsigned batch_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw
 	/* It may have ended the link, whose memory stays until the provider's next progress. */
 	if (tw_unlikely(p->link != link))
 		return 0;
+	if (tw_unlikely(!payload) && tw_ring_jump(rx, s))
+		return 1;
 	if (tw_likely(err == TW_OK)) {
 		tw_ring_advance(rx, s, len);
 		return 1;

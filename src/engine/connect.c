@@ -16,7 +16,7 @@
 #define MOST_RETRY_US 1000000 /* up to this */
 
 static const uint8_t status_of[TW_NERRS] = {
-	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
+	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EFILTER] = TW_S_BAD_KEY,
 	[TW_ECLOSED] = TW_S_CLOSED,	 [TW_ELOST] = TW_S_LOST,
 	[TW_ETIMEDOUT] = TW_S_TIMEOUT,	 [TW_EUNREACH] = TW_S_UNKNOWN,
 	[TW_EPROTO] = TW_S_ABORTED,	 [TW_EPERM] = TW_S_REJECTED,
@@ -67,9 +67,9 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 		return;
 	}
 	tw_list_walk(&p->connects, struct tw_req, r, link) {
-		if (why == TW_EKEY && r->key != p->key)
+		if (why == TW_EFILTER && r->presented != p->presented)
 			continue;
-		ends = why == TW_EKEY || !(r->extra & TW_X_LATER);
+		ends = why == TW_EFILTER || !(r->extra & TW_X_LATER);
 		r->status = status_of[why];
 		tw_failure_note(p, tw_connect_status(why), !ends || !(r->extra & TW_X_SAYS));
 		if (ends)
@@ -77,7 +77,7 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 	}
 	if (tw_list_empty(&p->connects)) {
 		tw_peer_free(p);
-	} else if (why == TW_EKEY) {
+	} else if (why == TW_EFILTER) {
 		connect_attempt(p); /* another request may have the right filter */
 	} else {
 		tw_failure_again(p, why);
@@ -94,8 +94,8 @@ static void connect_attempt(struct tw_peer *p)
 	enum tw_err err = TW_EUNREACH;
 
 	p->retry = 0;
-	p->key = tw_list_first(&p->connects, struct tw_req, link)->key;
-	me.key = p->key;
+	p->presented = tw_list_first(&p->connects, struct tw_req, link)->presented;
+	me.presented = p->presented;
 	me.window = p->grant = tw_peer_window(ep);
 	for (unsigned i = 0; i < ep->nprovs; i++) {
 		const struct tw_provider *ops = ep->provs[i].ops;
@@ -119,10 +119,10 @@ static void connect_attempt(struct tw_peer *p)
 /* A request that presents the peer's filter may send to it. */
 static void connect_complete(struct tw_peer *p, struct tw_req *r)
 {
-	r->source = p->addr;
-	if (r->key == p->filter)
+	r->other = p->addr;
+	if (r->presented == p->filter)
 		tw_peer_admit(p);
-	tw_req_complete(p->ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+	tw_req_complete(p->ep, r, r->presented == p->filter ? TW_S_OK : TW_S_BAD_KEY);
 }
 
 /* The peer is known: completes all requests that wait for it. */
@@ -177,7 +177,7 @@ struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoi
 	r->msg_len = 0;
 	r->nic_id = nic_id;
 	r->endpoint_id = endpoint_id;
-	r->key = key;
+	r->presented = key;
 	r->deadline = deadline;
 	return r;
 }
@@ -191,7 +191,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 		tw_poll_events(ep);
 		p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
 	}
-	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
+	r->other = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
 	/* A dead peer stays up until all its packets are taken. */
 	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
 		connect_complete(p, r);
@@ -304,9 +304,9 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
 	struct tw_peer *p;
 
-	if (other->key != host->self.filter) {
+	if (other->presented != host->self.filter) {
 		ep->counters[TW_C_REFUSED_KEY]++;
-		return TW_EKEY;
+		return TW_EFILTER;
 	}
 	if (other->endpoint_id > UINT16_MAX || other->nic_id >> 48)
 		return TW_EPROTO;

@@ -6,14 +6,16 @@
  *   endpoint.c    opening, closing, handles        progress.c   progress
  *   request.c     requests and their data (.h)     idle.c       who polls, sleeps and wakes
  *   send.c        the sending side                 wait.c       blocking calls
- *   recv.c        the receiving side               peer.c       peers
- *   source.c      receives from one peer only
- *   unexp_msg.c   memory of unexpected messages    am.c         active messages
+ *   fast.h        its fast path                    service.c    the service thread
+ *   batch.c       packets of a ring                pollable.c   descriptors that programs poll
+ *   recv.c        all other packets                peer.c       peers
+ *   match*.c      the matcher (.h)                 am.c         active messages
+ *   source.c      receives from one peer only      withdraw.c   cancelling, time limits
  *   unexp.c       unexpected messages              stats.c      statistics for tools
- *   transfer.c    long messages                    uses.h       what this build needs
- *   transfer_move.c  their bytes                   withdraw.c   cancelling, time limits
- *   pollable.c    descriptors that programs poll
- *   window*.c     one-sided access (.h)            failure.c    why a peer is not reached
+ *   unexp_msg.c   their memory                     layout.h     what mx_why reads
+ *   transfer.c    long messages                    failure.c    why a peer is not reached
+ *   transfer_move.c  their bytes                   cause.c      that in words
+ *   window*.c     one-sided access (.h)            uses.h       what this build needs
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -179,15 +181,15 @@ bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 	       const uint64_t *imm);
 extern struct tw_ring_tx tw_no_txq; /* never open, and never written */
 /*
- * Ends the short way to a peer (fast.h) until the next tw_send(), and counts what has taken
+ * Ends the fast path to a peer (fast.h) until the next tw_send(), and counts what has taken
  * it. Called before everything that may not overtake or that counts credits.
  */
 void tw_txq_close(struct tw_peer *p);
-/* The same for all peers. */
+/* Ends the fast path to all peers. */
 void tw_txqs_close(struct tw_ep *ep);
-/* Only counts, for all peers. */
+/* Only counts what has taken the fast path, for all peers. */
 void tw_txqs_count(struct tw_ep *ep);
-/* All packets of the engine but those of the short way. */
+/* All packets of the engine but those of the fast path. */
 static inline enum tw_err tw_packet_send(struct tw_peer *p, enum tw_send_class cls,
 					 struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
 					 uint32_t len)
@@ -210,7 +212,7 @@ static inline uint16_t tw_take_credits(struct tw_peer *p)
 	return (uint16_t)n;
 }
 
-/* That packet did not leave. */
+/* The packet that was to return n credits did not leave. */
 static inline void tw_keep_credits(struct tw_peer *p, uint16_t n)
 {
 	p->unreturned += n;
@@ -237,7 +239,7 @@ void tw_source_unpost(struct tw_req *r);
 struct tw_match *tw_source_matcher(const struct tw_peer *p);
 /* Removes and returns the receive that a message of a peer meets, who has a source. */
 struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match);
-/* Its receives end, as nothing more can come. */
+/* A peer is lost: ends the receives that take messages of it alone. */
 void tw_source_lost(struct tw_peer *p, enum tw_status why);
 void tw_sources_free(struct tw_ep *ep);
 /* Removes a receive that nothing has matched. */
@@ -255,10 +257,11 @@ unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left);
  * look.
  */
 struct tw_req *tw_recv_alone(struct tw_ring_rx *rx);
-/* The same for an interface whose messages may have immediate data, and that has no handler. */
+/* As tw_recv_alone(), for an interface whose messages may have immediate data, without a handler.
+ */
 struct tw_req *tw_recv_alone_imm(struct tw_ring_rx *rx);
 /*
- * Takes the next message of a peer straight from its ring, if it is one of the short way with
+ * Takes the next message of a peer straight from its ring, if it is one of the fast path with
  * this match information, as after tw_unexp_take(). No receive that it could meet is posted, and
  * no such message waits. NULL: tw_progress() must look.
  */
@@ -287,7 +290,7 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
  */
 struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len);
 void tw_am_queue(struct tw_peer *p, struct tw_req *r);
-/* One that had to wait; false when there is no room. */
+/* Sends an active message that had to wait; false when there is no room. */
 bool tw_am_flush(struct tw_peer *p, struct tw_req *r);
 enum tw_err tw_am_packet(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
 
@@ -302,7 +305,7 @@ enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status sta
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len);
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr);
 /* Memory for the limit of one more request; false when it is short. */
-bool tw_limits_room(struct tw_ep *ep);
+bool tw_limits_reserve(struct tw_ep *ep);
 /*
  * The request, if it is pending then, ends with TW_S_TIMEOUT so many microseconds from
  * now, TW_FOREVER: not. False when memory is short.
@@ -457,7 +460,7 @@ bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event);
  * resumes it within milliseconds, until the program clears ep->awaited. False: something
  * has arrived already.
  */
-bool tw_arm(struct tw_ep *ep);
+bool tw_idle_arm(struct tw_ep *ep);
 /* The tick at which something is due, 0 none. */
 static inline uint64_t tw_deadline(const struct tw_ep *ep)
 {
@@ -518,7 +521,7 @@ enum tw_err tw_ep_fd(struct tw_ep *ep, int *fd);
  * The descriptor becomes ready when something ends or arrives. False: that has happened since
  * the last call, ended() says so (NULL: all ends are events), or work is left that only calls do.
  */
-bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep));
+bool tw_ep_fd_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep));
 void tw_ep_ring(struct tw_ep *ep);
 
 /* service.c; none needs a lock ------------------------------------------- */

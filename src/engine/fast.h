@@ -50,7 +50,7 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *txq, enum tw_eager_
 		return len - 1 < TW_SHORT_MAX;
 	if (tw_likely(all <= TW_RING_INLINE))
 		return true;
-	return len <= TW_SHORT_SEND && tw_ring_open_mid(txq, all);
+	return len <= TW_FAST_MAX && tw_ring_open_mid(txq, all);
 }
 
 /* Writes a message for which tw_eager_fits() is true. imm: its immediate data, or NULL. */
@@ -225,7 +225,7 @@ static inline struct tw_req *tw_fast_receive(struct tw_ep *ep, struct tw_unexp_m
 	tw_list_add_tail(&ep->done, &r->link);
 	tw_copy(data, u->data, u->len);
 	ep->counters[TW_C_RECV_POSTED]++;
-	tw_unexp_claim(ep, u);
+	tw_unexp_unqueue(ep, u);
 	tw_unexp_take(ep, u);
 	tw_unexp_msg_put(ep, u);
 	return r;

@@ -25,18 +25,19 @@
 
 #define SOON_US 100000	    /* checks go on until no deadline is nearer than this */
 #define TURN_US 1000	    /* longest work for one endpoint before others have their turn */
-#define LEFT_US 50	    /* before the second try to end one that was left behind, */
-#define LEFT_MAX_US 1000000 /* and longest time between two */
+/* An endpoint that was left behind: before the second try to end it, and longest between two. */
+#define LEFT_US 50
+#define LEFT_MAX_US 1000000
 
 enum { SAME = TW_IDLE_STATES };
 
 /* clang-format off */
 static const uint8_t next_state[TW_IDLE_STATES][TW_IDLE_EVENTS] = {
 	/*		   POLL        TAKE     SPENT       NOTHING       OVER */
-	[TW_POLLING]   = { SAME,       TW_IDLE, TW_ASLEEP,  SAME,         SAME },
-	[TW_IDLE]      = { SAME,       SAME,    TW_RESTING, TW_COMPUTING, TW_POLLING },
-	[TW_RESTING]   = { TW_POLLING, TW_IDLE, TW_ASLEEP,  SAME,         TW_POLLING },
-	[TW_COMPUTING] = { TW_POLLING, TW_IDLE, TW_ASLEEP,  SAME,         TW_POLLING },
+	[TW_POLLING]   = { SAME,       TW_SERVED, TW_ASLEEP,  SAME,         SAME },
+	[TW_SERVED]      = { SAME,       SAME,    TW_RESTING, TW_COMPUTING, TW_POLLING },
+	[TW_RESTING]   = { TW_POLLING, TW_SERVED, TW_ASLEEP,  SAME,         TW_POLLING },
+	[TW_COMPUTING] = { TW_POLLING, TW_SERVED, TW_ASLEEP,  SAME,         TW_POLLING },
 	[TW_ASLEEP]    = { SAME,       SAME,    SAME,       SAME,         TW_POLLING },
 };
 /* clang-format on */
@@ -102,7 +103,7 @@ void tw_timer(struct tw_host *host, uint64_t when)
 	/* A sleeping call knows the deadline of before. */
 	if (host->state == TW_ASLEEP && !tw_has_service(s))
 		ep->events++;
-	if (host->state == TW_IDLE || atomic_load_explicit(&s->next_check, memory_order_relaxed))
+	if (host->state == TW_SERVED || atomic_load_explicit(&s->next_check, memory_order_relaxed))
 		return;
 	note_polls(s);
 	tw_service_wake(s, when);
@@ -184,7 +185,7 @@ static void idle_take_over(struct tw_ep *ep)
 	tw_idle_event(ep, TW_IDLE_OVER);
 }
 
-bool tw_arm(struct tw_ep *ep)
+bool tw_idle_arm(struct tw_ep *ep)
 {
 	tw_txqs_close(ep);
 	ep->awaited = true;
@@ -206,12 +207,12 @@ static void wake_waiters(struct tw_ep *ep)
 
 /* idle_take_over() leaves the endpoint as for a program that polls again. One that sleeps does not.
  */
-static void arm_again(struct tw_ep *ep)
+static void idle_arm_again(struct tw_ep *ep)
 {
 	unsigned empty = 0;
 
 	wake_waiters(ep);
-	while (ep->awaited && !tw_arm(ep)) {
+	while (ep->awaited && !tw_idle_arm(ep)) {
 		empty = tw_progress(ep) ? 0 : empty + 1;
 		wake_waiters(ep);
 		/* A packet may stay in its ring for lack of memory. */
@@ -277,7 +278,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		ep->events++;
 	} else {
 		idle_take_over(ep);
-		arm_again(ep);
+		idle_arm_again(ep);
 		note_polls(s);
 		tw_service_resume(s);
 	}

@@ -27,7 +27,7 @@ static inline uint32_t tw_layout(void)
 		sizeof(struct tw_req),
 		offsetof(struct tw_req, posted),
 		offsetof(struct tw_req, remote),
-		offsetof(struct tw_req, claimed),
+		offsetof(struct tw_req, peeked_by),
 		sizeof(struct tw_peer),
 		offsetof(struct tw_peer, credits),
 		offsetof(struct tw_peer, sendq),

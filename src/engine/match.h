@@ -50,7 +50,7 @@ struct tw_unexp {
 
 struct tw_match; /* posted and unexpected queues of one endpoint */
 
-/* Its beginning, for the short paths below. */
+/* The beginning of struct tw_match, for the fast paths below. */
 struct tw_match_head {
 	struct tw_list all; /* unexpected messages, in order */
 	uint64_t nunexp;
@@ -69,7 +69,7 @@ void tw_match_free(struct tw_match *m);
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p);
 /* Removes and returns the earliest posted receive for a message; NULL if none. */
 struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match);
-/* The same, but the receive stays posted. */
+/* As tw_match_take_posted(), but the receive stays posted. */
 struct tw_posted *tw_match_find_posted(struct tw_match *m, uint64_t match);
 /* Queues a receive in m so that its seq is in one order with the receives of another. */
 void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_match *other);
@@ -134,7 +134,7 @@ static inline struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t 
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
 				     uint64_t mask);
 
-/* The same by name. */
+/* As tw_match_find_unexp() and tw_match_next_unexp(), by name. */
 struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name);
 struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u);
 

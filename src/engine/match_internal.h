@@ -180,7 +180,7 @@ struct tw_match_spot {
 	bool unclear; /* there may be one that only tw_match_take_posted() finds */
 };
 
-/* The same without what was found before. */
+/* As tw_match_look(), without what was found before. */
 struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct tw_match_spot *spot);
 
 /*

@@ -82,7 +82,7 @@ void tw_ep_ring(struct tw_ep *ep)
 	tw_pollable_ring(&ep->pollable);
 }
 
-bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
+bool tw_ep_fd_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 {
 	uint64_t seen = ep->armed_at;
 
@@ -97,7 +97,7 @@ bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 	if (ep->events != seen || (ended && ended(ep)) ||
 	    (tw_unfinished(ep) && !tw_has_service(ep->slot)))
 		return false;
-	ep->armed = tw_arm(ep);
+	ep->armed = tw_idle_arm(ep);
 	ep->awaited = ep->armed;
 	if (!ep->armed)
 		return false;

@@ -7,7 +7,7 @@
 #include "engine/recv.h"
 #include "engine/window.h"
 
-bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len)
+bool tw_recv_alloc(struct tw_ep *ep, struct tw_req *r, uint32_t len)
 {
 	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, len);
 
@@ -26,12 +26,12 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 
 	ep->counters[TW_C_RECV_POSTED]++;
 	if (u && u->state == TW_U_ANNOUNCED && (r->flags & TW_R_CLAIM) &&
-	    !tw_recv_room(ep, r, u->len)) {
+	    !tw_recv_alloc(ep, r, u->len)) {
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
 		return;
 	}
 	if (u) {
-		tw_unexp_claim(ep, u);
+		tw_unexp_unqueue(ep, u);
 		tw_unexp_receive(ep, u, r);
 		return;
 	}
@@ -69,7 +69,7 @@ static inline struct tw_req *take_posted(struct tw_peer *p, uint64_t match, uint
 		struct tw_req *r = tw_container(q, struct tw_req, posted);
 
 		ep->gauges[TW_G_POSTED]--;
-		if (tw_likely(!(r->flags & TW_R_CLAIM) || tw_recv_room(ep, r, len)))
+		if (tw_likely(!(r->flags & TW_R_CLAIM) || tw_recv_alloc(ep, r, len)))
 			return r;
 		/* The message stays for a later one. */
 		r->flags &= (uint8_t)~TW_R_POSTED;

@@ -34,7 +34,7 @@ static inline void tw_recv_bind(struct tw_req *r, struct tw_peer *p, uint64_t ma
 {
 	r->flags &= (uint8_t)~TW_R_POSTED;
 	r->peer = p;
-	tw_addr_copy(&r->source, &p->addr);
+	tw_addr_copy(&r->other, &p->addr);
 	r->match = match;
 	r->msg_len = len;
 	r->xfer_len = tw_min(len, r->len);
@@ -49,7 +49,7 @@ static inline void tw_recv_imm(struct tw_req *r, bool imm, uint64_t data)
 }
 
 /* Gives a claiming receive memory for a message of which nothing is here yet. */
-bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len);
+bool tw_recv_alloc(struct tw_ep *ep, struct tw_req *r, uint32_t len);
 
 /* An eager message has completely reached its receive. */
 static inline void tw_recv_eager_done(struct tw_peer *p, struct tw_req *r, bool sync,
@@ -78,7 +78,7 @@ static tw_inline struct tw_unexp_msg *tw_unexp_new(struct tw_peer *p, struct tw_
 	u->slow_path = 0;
 	u->state = (uint8_t)state;
 	u->unexp.name = 0;
-	u->claimed = 0;
+	u->probe_number = 0;
 	p->numsgs++;
 	p->show->msgs_received++;
 	p->ep->counters[TW_C_UNEXPECTED]++;

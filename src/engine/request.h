@@ -17,7 +17,7 @@ static inline struct tw_req *tw_req_take(struct tw_ep *ep)
 	struct tw_req *r = tw_pool_take(&ep->reqs);
 
 	r->handle = (uintptr_t)r->obj.gen << TW_REQ_GEN | r->name;
-	r->claimed = 0;
+	r->peeked_by = 0;
 	return r;
 }
 
@@ -57,7 +57,7 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 static inline void tw_req_succeeded(struct tw_req *r, const struct tw_addr *other, uint64_t match,
 				    uint32_t len)
 {
-	tw_addr_copy(&r->source, other);
+	tw_addr_copy(&r->other, other);
 	r->outcome = tw_req_ok.outcome;
 	r->match = match;
 	r->msg_len = len;

@@ -298,7 +298,7 @@ static void txq_open(struct tw_peer *p)
 	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open))
 		return;
 	txq = p->link->txq;
-	if (!txq || !tw_ring_room_small(txq) || p->ep->short_max < TW_SHORT_SEND)
+	if (!txq || !tw_ring_room_small(txq) || p->ep->short_max < TW_FAST_MAX)
 		return;
 	/* The message that polls does not use the txq. */
 	n = tw_min(txq->limit - txq->head, POLL_EVERY - 1 - p->unpolled);
@@ -379,7 +379,7 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 {
 	struct tw_peer *p = tw_peer_at(ep, to);
 
-	r->source = to;
+	r->other = to;
 	r->msg_len = r->len;
 	r->peer = p;
 	if (tw_unlikely(!p)) {

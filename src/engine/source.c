@@ -85,7 +85,7 @@ void tw_source_lost(struct tw_peer *p, enum tw_status why)
 
 		ep->gauges[TW_G_POSTED]--;
 		r->flags &= (uint8_t)~TW_R_POSTED;
-		r->source = p->addr;
+		r->other = p->addr;
 		r->msg_len = r->xfer_len = 0;
 		tw_req_complete(ep, r, why);
 	}
@@ -126,7 +126,7 @@ void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_
 
 	ep->counters[TW_C_RECV_POSTED]++;
 	if (u) {
-		tw_unexp_claim(ep, u);
+		tw_unexp_unqueue(ep, u);
 		tw_unexp_receive(ep, u, r);
 		return;
 	}

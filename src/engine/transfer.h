@@ -85,13 +85,14 @@ struct tw_transfer_rule {
 };
 extern const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS];
 
-/* Whether that may happen to a request. */
+/* Whether the table has a rule for an event in the state of a request. */
 static inline bool tw_transfer_takes(const struct tw_req *r, enum tw_transfer_event e)
 {
 	return tw_transfer_rules[r->state][e].next != TW_XFER_NONE;
 }
 
-/* It does. TW_EPROTO: there is no rule, and nothing has changed. The request may end. */
+/* Applies the rule, which may end the request. TW_EPROTO: there is none, and nothing has changed.
+ */
 enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transfer_event e);
 /* Makes a request for one packet, which begins with that. False without memory. */
 bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_event e);
@@ -102,7 +103,7 @@ void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, u
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r);
 /* The peer is gone, and the request on no list. */
 void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why);
-/* The same with the endpoint: what its requests own is freed. */
+/* The endpoint is gone: frees what a request owns. */
 void tw_transfer_abandon(struct tw_req *r);
 
 enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
@@ -110,7 +111,7 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 
 /* transfer_move.c ----------------------------------------------------------- */
 
-/* Chooses one for a receive that has met an announcement. */
+/* Chooses the protocol for a receive that has met an announcement. */
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r);
 /* Lets the other side read the data of a send; 0 if it cannot. */
 uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r);
@@ -120,11 +121,11 @@ bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint3
 void tw_transfer_forget(struct tw_peer *p, struct tw_req *r);
 /* Reads some pieces; whether anything moved. */
 bool tw_transfer_pull(struct tw_peer *p);
-/* Sends and moves what there is room for; the same. */
+/* Sends and moves what there is room for; whether anything moved. */
 bool tw_transfer_flush(struct tw_peer *p);
 /* Goes on where gets have begun, ended or become necessary. */
 void tw_transfer_continue(struct tw_peer *p, struct tw_req *r);
-/* One has begun so; false when there is no room for it. */
+/* A get or put has begun, or failed with err; false when there is no room for it. */
 bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uint32_t bytes);
 void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err);
 

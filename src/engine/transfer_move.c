@@ -24,7 +24,7 @@
  * poll from now on tells. One that polls may be in a system call just now, so the more a mistake
  * costs, the longer is the look.
  */
-static bool still_polls(const struct tw_peer *p, uint32_t len)
+static bool await_poll(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
 	uint32_t us = 1 + tw_min(len, STILL_MAX) / STILL_BYTES;
@@ -58,7 +58,7 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 	else if (p->link->direct || !p->link->by_cpu || p->ep->rndv == TW_RNDV_PULL)
 		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
-	else if ((p->ep->host.state == TW_IDLE && !p->ep->awaited) || !still_polls(p, r->xfer_len))
+	else if ((p->ep->host.state == TW_SERVED && !p->ep->awaited) || !await_poll(p, r->xfer_len))
 		e = TW_ON_GET;
 	r->proto = e == TW_ON_COPY ? TW_PROTO_COPY : TW_PROTO_GET;
 	return e;
@@ -123,7 +123,7 @@ void tw_transfer_continue(struct tw_peer *p, struct tw_req *r)
 	static const uint8_t outcome[TW_NERRS] = {[TW_OK] = TW_ON_GOT,
 						  [TW_EPERM] = TW_ON_REFUSED,
 						  [TW_EFAULT] = TW_ON_FAULT,
-						  [TW_EKEY] = TW_ON_DENIED};
+						  [TW_EFILTER] = TW_ON_DENIED};
 
 	if (r->at < r->until && !r->failed)
 		return;
@@ -164,8 +164,8 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 }
 
 /*
- * It takes as long as many polls: nobody is to think that this side does not poll. A whole round
- * of them, so that none whose turn it is to do more is left out.
+ * A copy takes as long as many polls, so it counts as some: else the peer would think that this
+ * side does not poll. As it counts TW_SLOW_EVERY, the polls that do more stay in step.
  */
 static void copied(struct tw_ep *ep)
 {

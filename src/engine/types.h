@@ -33,7 +33,7 @@
 #define TW_REQ_NUMBER (TW_NARROW ? 11 : 12) /* the lowest of the number */
 #define TW_REQ_GEN (TW_NARROW ? 28 : 38)
 #define TW_MAX_REQS (1u << (TW_REQ_GEN - TW_REQ_NUMBER))
-#define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
+#define TW_FAST_MAX 1024      /* bytes that always leave as one packet */
 #define TW_SLOW_EVERY 256     /* polls between two readings of the clock, a power of two */
 #define TW_CREDITS_DUE 2048   /* lines to return before a packet is sent for it */
 #define TW_FOREVER UINT64_MAX /* a time limit that never comes */
@@ -150,7 +150,7 @@ struct tw_req {
 		struct tw_seg seg;   /* the only one */
 		struct tw_seg *segs; /* of several: memory of their own */
 	};
-	struct tw_addr source;
+	struct tw_addr other; /* who sent the message, or to whom it goes */
 	/* -- */
 	union {
 		struct tw_posted posted;
@@ -170,12 +170,12 @@ struct tw_req {
 		};
 		struct {
 			uint64_t nic_id;
-			uint32_t endpoint_id, key;
+			uint32_t endpoint_id, presented;
 			uint64_t deadline;
 		};
 	};
 	union {
-		uintptr_t claimed;	/* the thread whose peek returned it */
+		uintptr_t peeked_by;	/* the thread whose peek returned it */
 		struct tw_source *from; /* while posted: the only source */
 		uint64_t imm; /* of a send: little-endian */
 	};
@@ -226,7 +226,7 @@ struct tw_unexp_msg {
 		struct tw_req *receiver; /* FETCHING: the receive that has matched it, or NULL */
 	};
 	union {
-		uint64_t claimed; /* the number of its return by a blocked probe, 0 none */
+		uint64_t probe_number; /* of the blocked probe that returned it, 0 none */
 		uint64_t imm;
 	};
 	struct tw_unexp_msg *next; /* while unused, or its owner's */
@@ -272,7 +272,7 @@ struct tw_peer {
 	uint32_t fair;		/* what the window should be */
 	uint32_t rx_at; /* of the message whose fragments arrive */
 	union {
-		uint64_t rx_slow_path; /* 0: whole messages may take the short way */
+		uint64_t rx_slow_path; /* 0: whole messages may take the fast path */
 		struct {
 			uint32_t rx_len;   /* of that message; 0: none arrives so */
 			uint32_t directed; /* there is a source; no padding, which is unspecified */
@@ -293,7 +293,7 @@ struct tw_peer {
 	uint64_t begun;		 /* tick */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
 	uint32_t filter;	 /* its own, which connects must present */
-	uint32_t key;		 /* presented by our connect */
+	uint32_t presented;	 /* filter, by our connect */
 	uint32_t grant;		 /* the window offered by our connect */
 	uint32_t numsgs;	 /* unexpected messages that refer to it */
 	uint32_t asked;		 /* CANCELs without a reply */
@@ -402,7 +402,8 @@ struct tw_ep {
 		};
 	};
 	bool attend, acts;   /* acts: there is iface->attend() */
-	bool awaited; /* the program sleeps on a descriptor until something ends, see tw_arm() */
+	bool awaited; /* the program sleeps on a descriptor until something ends, see tw_idle_arm()
+		       */
 	bool came;    /* a batch was taken since the last fast poll */
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	void *owner;	     /* used by the interface */
@@ -458,7 +459,7 @@ struct tw_ep {
 	/* Of a program that polls a descriptor; see pollable.c. */
 	struct tw_pollable pollable;
 	bool armed;	   /* one of nwaiting and nsleeping */
-	uint64_t armed_at; /* events at the last tw_ep_arm() */
+	uint64_t armed_at; /* events at the last tw_ep_fd_arm() */
 	/* The last failure of a connect that a provider has explained, and of whom. */
 	struct tw_trouble failure;
 	uint64_t failure_of;
@@ -492,7 +493,7 @@ struct tw_slot_entry {
 	_Atomic(uint64_t) polls_seen; /* at the last check, or when the deadline was set */
 };
 
-/* Set in the handle while the unexpected handler runs: no call enters by the short way. */
+/* Set in the handle while the unexpected handler runs: no call enters by the fast path. */
 #define TW_HANDLE_BARRED (1ull << 63)
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN]; /* the first is of no endpoint */

@@ -157,7 +157,7 @@ void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask)
 	struct tw_unexp_msg *u;
 
 	while ((u = tw_unexp_find(ep, key, mask))) {
-		tw_unexp_claim(ep, u);
+		tw_unexp_unqueue(ep, u);
 		tw_unexp_drop(ep, u);
 	}
 }
@@ -194,7 +194,7 @@ static struct tw_unexp_msg *unexp_fetch(struct tw_ep *ep, struct tw_unexp_msg *u
 		return u;
 	tw_req_forget(r);
 	r->flags |= TW_R_CLAIM;
-	if (!tw_recv_room(ep, r, u->len)) {
+	if (!tw_recv_alloc(ep, r, u->len)) {
 		tw_req_free(ep, r);
 		return u;
 	}
@@ -205,7 +205,7 @@ static struct tw_unexp_msg *unexp_fetch(struct tw_ep *ep, struct tw_unexp_msg *u
 	to->sync = to->has_imm = false;
 	to->unexp.name = u->unexp.name;
 	to->receiver = NULL;
-	to->claimed = 0;
+	to->probe_number = 0;
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
 			  u->key_len);
@@ -231,7 +231,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 			ep->iface->whole(ep, u, f);
 	} else {
 		if (!r)
-			tw_unexp_claim(ep, u);
+			tw_unexp_unqueue(ep, u);
 		unexp_leave(ep, u);
 		tw_unexp_msg_put(ep, u);
 		if (!r)
@@ -299,7 +299,7 @@ void tw_recv_lost(struct tw_peer *p)
 	for (; u; u = next) {
 		next = tw_unexp_next(ep, u, 0, 0);
 		if (u->peer == p && (u->state == TW_U_ANNOUNCED || u->state == TW_U_PART)) {
-			tw_unexp_claim(ep, u);
+			tw_unexp_unqueue(ep, u);
 			tw_unexp_free(ep, u);
 		}
 	}

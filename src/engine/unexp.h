@@ -31,14 +31,14 @@ static inline struct tw_unexp_msg *tw_unexp_next(struct tw_ep *ep, struct tw_une
 
 /* How many match; or only the earliest of them until one that is not whole. */
 uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole);
-/* The same, but no more are counted than `most': a peer decides how many there are. */
+/* As tw_unexp_count(), up to `most', as a peer decides how many messages there are. */
 uint32_t tw_unexp_count_to(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole,
 			   uint32_t most);
 /*
  * Claims a message: no receive will match it. The caller owes one of the next three calls,
  * of which tw_unexp_take() is for whole messages.
  */
-static inline void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
+static inline void tw_unexp_unqueue(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	tw_match_remove(ep->match, &u->unexp);
 	ep->gauges[TW_G_UNEXPECTED]--;

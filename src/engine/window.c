@@ -23,7 +23,7 @@ struct change {
 static void window_fail(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 {
 	r->status = (uint8_t)status;
-	r->failed = TW_EKEY;
+	r->failed = TW_EFILTER;
 	tw_transfer_continue(p, r);
 }
 
@@ -142,7 +142,7 @@ static enum tw_status window_address(struct tw_ep *ep, struct tw_req *r, struct 
 {
 	struct tw_peer *p = tw_peer_at(ep, owner);
 
-	r->source = owner;
+	r->other = owner;
 	r->msg_len = r->len;
 	r->peer = p;
 	if (!p)
@@ -280,7 +280,7 @@ static enum tw_err window_replied(struct tw_peer *p, struct tw_hdr hdr,
 		tw_atomic_wire(memcpy(c->result, data, len), len, (enum tw_atomic_type)c->m.type);
 	if (m->status != TW_S_OK)
 		r->status = m->status;
-	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EKEY);
+	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EFILTER);
 	return TW_OK;
 }
 

@@ -64,7 +64,7 @@ void tw_atomic_apply(char *memory, char *old, const struct tw_window_msg *m, con
  */
 char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
 		     const struct tw_window_msg *m, uint32_t len);
-/* Those that the owner takes. */
+/* Handles the packets for the owner of a window. */
 enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_window_msg *m,
 			    const char *data, uint32_t len);
 void tw_window_owner_lost(struct tw_peer *p);

@@ -48,7 +48,7 @@ enum tw_packet {
 
 /* Bytes that fit any unexpected message: the longest BEYOND. */
 #define TW_SMALL_MAX 128
-/* Of an active message, which is one packet. */
+/* Bytes of an active message at most, which is one packet. */
 #define TW_AM_MAX 1024
 
 enum tw_done { TW_DONE_OK, TW_DONE_FAILED };
@@ -110,7 +110,7 @@ static inline uint32_t tw_credit_cost(uint32_t len)
 	return 1 + (len >> 6) + ((len & 63) != 0);
 }
 
-/* That of a message of the short way, see fast.h. */
+/* The credits of a message of the fast path that is not empty, see fast.h. */
 #define TW_FAST_COST 2u
 
 #endif /* TW_WIRE_H */

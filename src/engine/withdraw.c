@@ -81,7 +81,7 @@ static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, uint64_t ref)
 
 static void withdraw_drop(struct tw_peer *p, struct tw_unexp_msg *u)
 {
-	tw_unexp_claim(p->ep, u);
+	tw_unexp_unqueue(p->ep, u);
 	tw_unexp_free(p->ep, u);
 	p->ep->events++;
 }
@@ -165,7 +165,7 @@ static void withdraw_sweep(struct tw_ep *ep)
 	h->n = n;
 }
 
-bool tw_limits_room(struct tw_ep *ep)
+bool tw_limits_reserve(struct tw_ep *ep)
 {
 	struct tw_limits *h = &ep->limits;
 	struct tw_limit *heap;
@@ -210,7 +210,7 @@ bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
 		r->limit = 0;
 		return true;
 	}
-	if (!tw_limits_room(ep))
+	if (!tw_limits_reserve(ep))
 		return false;
 	limit(ep, r, when);
 	return true;

@@ -266,7 +266,7 @@ void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)
 		((struct tw_fi_ep *)ep->owner)->nheld--;
 	if (d) {
 		d->state = status == TW_S_OK ? TW_FI_DEST_UP : TW_FI_DEST_NONE;
-		d->addr = r->source;
+		d->addr = r->other;
 		if (d->due)
 			d->due = status == TW_S_OK ? 0 : -FI_EHOSTUNREACH;
 		if (!held && status != TW_S_OK)

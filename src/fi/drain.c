@@ -47,7 +47,7 @@ static uint64_t flags_of(const struct tw_req *r, enum tw_fi_count *which)
 
 static inline fi_addr_t source_of_message(const struct tw_fi_ep *e, const struct tw_req *r)
 {
-	return e->caps & FI_SOURCE ? tw_fi_av_find(e->av, r->source.where) : FI_ADDR_NOTAVAIL;
+	return e->caps & FI_SOURCE ? tw_fi_av_find(e->av, r->other.where) : FI_ADDR_NOTAVAIL;
 }
 
 static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
@@ -81,7 +81,7 @@ static void drain_describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags,
 			(e->caps & FI_SOURCE_ERR) &&
 			!(r->user & (TW_FI_RELEASE | TW_FI_REPORTED)))) {
 		v->err = FI_EADDRNOTAVAIL;
-		v->where = r->source.where;
+		v->where = r->other.where;
 	}
 }
 

@@ -260,7 +260,7 @@ struct tw_fi_ep {
 	uint32_t tx_bits, rx_bits; /* of calls without flags */
 	struct tw_fi_cq *tx_cq, *rx_cq;
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
-	bool counts;	 /* any of them is bound, or FI_SOURCE_ERR: events take the long way */
+	bool counts;	   /* any of them is bound, or FI_SOURCE_ERR: events take the slow path */
 	bool tx_slow_path; /* sends count, or are not to overtake what is under way or waits */
 	bool directed, enabled, ordered;	   /* ordered: FI_ORDER_SAW */
 	uint32_t ntx, nrx, tx_size, rx_size;	   /* under way, and most of it */
@@ -342,7 +342,7 @@ void *tw_fi_parts_done(void *context, bool good);
 /* report.c; the endpoint is entered */
 /* Reports the end of an access to the owner of the memory, if that is due (TW_X_REPORT). */
 void tw_fi_report(struct tw_ep *ep, struct tw_req *r);
-/* Those of the engine's interface. */
+/* Upcalls of the engine. */
 void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
 		    uint32_t len);
 enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, uint32_t len);
@@ -490,13 +490,13 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 void tw_fi_wait_fini(struct tw_fi_waiter *w);
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
-/* Makes progress at all of its endpoints. */
+/* Makes progress at all endpoints of w. */
 void tw_fi_wait_look(struct tw_fi_waiter *w);
-/* The same; its lock is held. */
+/* As tw_fi_wait_look(), under the lock of w. */
 void tw_fi_wait_poll(struct tw_fi_waiter *w);
 /* Something has happened at one of its endpoints, which is entered. */
 void tw_fi_wake(struct tw_fi_waiter *w);
-/* The same elsewhere: no endpoint is entered. */
+/* As tw_fi_wake(), where no endpoint is entered. */
 void tw_fi_wake_all(struct tw_fi_waiter *w);
 static inline bool tw_fi_armed(const struct tw_fi_waiter *w)
 {
@@ -527,9 +527,9 @@ int tw_fi_sleep(int fd, uint64_t end);
 /* sets.c */
 int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
 int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
-/* Joins its wait set, if it has one. */
+/* Adds w to its wait set, if it has one. */
 int tw_fi_sets_join(struct tw_fi_waiter *w);
-/* It is in no set any more. */
+/* Removes w from its set. */
 void tw_fi_sets_leave(struct tw_fi_waiter *w);
 /* Arms all that are in a wait set: 0, or -FI_EAGAIN if there is something already. */
 int tw_fi_waitset_arm(struct tw_fi_waitset *s);

@@ -81,7 +81,7 @@ static bool take_message(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_mult
 	if (!r)
 		return false;
 	/* First: a receive that was held back must not match it. */
-	tw_unexp_claim(ep, u);
+	tw_unexp_unqueue(ep, u);
 	r->context = m;
 	r->user = TW_FI_NOTIFY | TW_FI_MULTI;
 	m->used += len;

@@ -149,7 +149,7 @@ static ssize_t recv_peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *
 	if (!tw_fi_cq_put(e->rx_cq, &v))
 		return -FI_EAGAIN;
 	if (u && (flags & (FI_CLAIM | FI_DISCARD)))
-		tw_unexp_claim(ep, u);
+		tw_unexp_unqueue(ep, u);
 	if (u && (flags & FI_DISCARD)) {
 		tw_unexp_drop(ep, u);
 	} else if (u && (flags & FI_CLAIM)) {
@@ -251,7 +251,7 @@ static inline bool known_source(const struct tw_fi_ep *e, fi_addr_t from)
 	return from < e->ndests && e->dests[from] && e->dests[from]->from;
 }
 
-/* The short path: no message waits, and nothing is to be done. */
+/* The fast path: no message waits, and nothing is to be done. */
 static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
 			       uint64_t key, uint64_t mask, void *context, uint32_t bits)
 {

@@ -28,7 +28,7 @@ void tw_fi_report(struct tw_ep *ep, struct tw_req *r)
 		return;
 	r->extra &= ~TW_X_REPORT;
 	r->user &= ~(uint64_t)TW_FI_IMM;
-	if (r->status == TW_S_OK && tw_am_send(ep, r->source, 0, &t, sizeof(t)) == TW_ENOMEM)
+	if (r->status == TW_S_OK && tw_am_send(ep, r->other, 0, &t, sizeof(t)) == TW_ENOMEM)
 		tw_log(TW_LOG_ERROR, "no memory to tell a peer of an access");
 }
 
@@ -45,7 +45,7 @@ static enum tw_err make_event(struct tw_ep *ep, struct tw_peer *p, const struct 
 	r->extra = TW_X_IMM;
 	r->imm = t->imm;
 	r->msg_len = t->len;
-	r->source = p->addr;
+	r->other = p->addr;
 	tw_req_complete(ep, r, TW_S_OK);
 	return TW_OK;
 }

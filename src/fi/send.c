@@ -174,7 +174,7 @@ static bool fi_send_inject(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw
 	bool sent = true;
 
 	if (!d || d->state != TW_FI_DEST_UP || (op->bits & (TW_FI_SYNC | TW_FI_FENCE)) ||
-	    op->nsegs > 1 || op->len > TW_SHORT_SEND ||
+	    op->nsegs > 1 || op->len > TW_FAST_MAX ||
 	    tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
 		return false;
 	if (cq) {
@@ -227,7 +227,7 @@ static tw_noinline ssize_t fi_send_slow(struct tw_fi_ep *e, struct tw_ep *ep, co
 	return buf ? -FI_EMSGSIZE : -FI_EINVAL;
 }
 
-/* A message has taken the short path, and somebody sleeps or something is to be done. */
+/* A message has taken the fast path, and somebody sleeps or something is to be done. */
 static tw_noinline ssize_t fi_sent_slow_path(struct tw_fi_ep *e, struct tw_ep *ep,
 					     struct tw_ring_tx *txq)
 {
@@ -249,7 +249,7 @@ static tw_inline bool is_short(const struct tw_ring_tx *txq, const void *buf, si
 	return buf && len <= UINT32_MAX && tw_eager_fits(txq, TW_EAGER_SLOT, (uint32_t)len, false);
 }
 
-/* The short path: all is as usual, and nothing is called. */
+/* The fast path: all is as usual, and nothing is called. */
 static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
 			       uint64_t match, uint64_t imm, void *context, uint32_t bits)
 {

@@ -170,7 +170,7 @@ static bool arm_all(struct tw_fi_waiter *w, uint64_t seen)
 		tw_progress(ep);
 		tw_fi_drain(w->eps[i], ep);
 		ep->awaited = true;
-		idle &= !w->ready(w, seen) && tw_arm(ep);
+		idle &= !w->ready(w, seen) && tw_idle_arm(ep);
 		tw_fi_leave(ep);
 	}
 	tw_unlock(&w->lock);

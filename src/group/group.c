@@ -99,7 +99,7 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 		return;
 	m->why = r->status;
 	if (m->why == TW_S_OK)
-		tw_member_met(m, r->source);
+		tw_member_met(m, r->other);
 	else
 		group_lose(m);
 }

@@ -59,9 +59,9 @@ void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
 /* Frees what a group or a member that ends with its endpoint has. */
 void tw_member_fini(struct tw_member *m);
 
-/* Connects to it, if it is AWAY or LOST. */
+/* Connects to a member that is AWAY or LOST. */
 void tw_member_search(struct tw_member *m);
-/* The same, and tries again for so long if that fails. */
+/* As tw_member_search(), and tries again for so long if that fails. */
 void tw_member_search_for(struct tw_member *m, unsigned ms);
 /* Has here() called by tw_group_attend(). */
 void tw_member_ready(struct tw_member *m);
@@ -72,7 +72,7 @@ void tw_member_met(struct tw_member *m, struct tw_addr addr);
  * am_handler() from tw_group_attend(). False: no memory.
  */
 bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len);
-/* The same. Without memory the member is lost, as it would wait for the control for ever. */
+/* As tw_ctrl_send(). Without memory the member is lost: it would wait for the control for ever. */
 void tw_ctrl_must_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len);
 /* Chooses the request's number; then the interface sends the control with it. */
 void tw_ctrl_request(struct tw_ctrl_request *r, struct tw_member *to);
@@ -82,7 +82,7 @@ bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply,
 
 /* Collects requests that have ended, and does all that is deferred. */
 void tw_group_attend(struct tw_ep *ep);
-/* The same at the end of a call, which it leaves. */
+/* As tw_group_attend(), at the end of a call, and leaves the endpoint. */
 void tw_group_leave(struct tw_ep *ep);
 void tw_group_down(struct tw_ep *ep, const struct tw_peer *p);
 /* After a send to oneself: no doorbell announces it, nor what answers it. */

@@ -183,7 +183,7 @@ void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 	if (!e)
 		return;
 	*mcapi_status = attr_check(attribute_num, attribute, attribute_size);
-	if (*mcapi_status == MCAPI_SUCCESS && tw_mcapi_chan_taken(e)) {
+	if (*mcapi_status == MCAPI_SUCCESS && tw_mcapi_chan_in_use(e)) {
 		*mcapi_status = MCAPI_ECONNECTED;
 	} else if (*mcapi_status == MCAPI_SUCCESS) {
 		memcpy(&value, attribute, sizeof(value));

@@ -280,7 +280,7 @@ static struct tw_mcapi_endp *chan_named(struct tw_mcapi_node *n, const struct tw
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->to_sender ? ctrl->a : ctrl->b);
 	const struct tw_mcapi_chan *c = e ? &e->chan : NULL;
 
-	if (!c || !tw_mcapi_chan_taken(e) || c->epoch != ctrl->epoch ||
+	if (!c || !tw_mcapi_chan_in_use(e) || c->epoch != ctrl->epoch ||
 	    c->sender != ctrl->to_sender || c->other != (ctrl->to_sender ? ctrl->b : ctrl->a))
 		return NULL;
 	return e;

@@ -34,7 +34,7 @@ void tw_mcapi_chan_cancel_open(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 /* Ends a binding whose end was not opened here. */
 void tw_mcapi_chan_dissolve(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* Connected, or being connected. */
-static inline bool tw_mcapi_chan_taken(const struct tw_mcapi_endp *e)
+static inline bool tw_mcapi_chan_in_use(const struct tw_mcapi_endp *e)
 {
 	return e->chan.bound || e->chan.reserved;
 }

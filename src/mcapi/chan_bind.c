@@ -36,7 +36,7 @@ void tw_mcapi_chan_on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *
 	struct tw_mcapi_ctrl on = *ctrl;
 	struct tw_mcapi_chan *c;
 
-	if (!e || tw_mcapi_chan_taken(e)) {
+	if (!e || tw_mcapi_chan_in_use(e)) {
 		tw_mcapi_ctrl_reply(n, ctrl, e ? MCAPI_ECONNECTED : MCAPI_ENOT_ENDP, 0);
 		return;
 	}
@@ -63,7 +63,7 @@ void tw_mcapi_chan_on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl 
 	bound.epoch = n->epochs = (n->epochs % 0xffffff) + 1;
 	if (!e)
 		status = MCAPI_ENOT_ENDP;
-	else if (tw_mcapi_chan_taken(e))
+	else if (tw_mcapi_chan_in_use(e))
 		status = MCAPI_ECONNECTED;
 	else if (e->prio != ctrl->value)
 		status = MCAPI_EATTR_INCOMP;

@@ -87,7 +87,8 @@ static bool await_returns(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint
 	       tw_mcapi_pending_add(n, from, ctrl);
 }
 
-void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_on_credit_request(struct tw_mcapi_node *n, uint32_t from,
+				const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 	struct tw_mcapi_source *s;
@@ -110,7 +111,7 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 
 static void credit_serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 {
-	tw_mcapi_pending_serve(n, TW_MCAPI_CTRL_CREDITS, endpoint, tw_mcapi_on_credits);
+	tw_mcapi_pending_serve(n, TW_MCAPI_CTRL_CREDITS, endpoint, tw_mcapi_on_credit_request);
 }
 
 /* Messages of a node that wait, of those that had credit. */

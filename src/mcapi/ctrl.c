@@ -111,7 +111,7 @@ static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcap
 		tw_mcapi_on_get(n, from, ctrl);
 		break;
 	case TW_MCAPI_CTRL_CREDITS:
-		tw_mcapi_on_credits(n, from, ctrl);
+		tw_mcapi_on_credit_request(n, from, ctrl);
 		break;
 	case TW_MCAPI_CTRL_ATTR:
 		tw_mcapi_on_attr(n, ctrl);
@@ -120,7 +120,7 @@ static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcap
 		ctrl_on_reply(n, from, ctrl);
 		break;
 	case TW_MCAPI_CTRL_CREDIT:
-		tw_mcapi_on_credit(n, ctrl->a, ctrl->value);
+		tw_mcapi_on_more_credits(n, ctrl->a, ctrl->value);
 		break;
 	case TW_MCAPI_CTRL_RECALL:
 		tw_mcapi_on_recall(n, ctrl);

@@ -76,7 +76,7 @@ static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *
 	tw_mcapi_push_soon(n, &n->dest_pushes, &d->push);
 }
 
-void tw_mcapi_on_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
+void tw_mcapi_on_more_credits(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
 {
 	struct tw_mcapi_dest *d = tw_mcapi_dest_find(n, to);
 

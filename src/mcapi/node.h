@@ -159,11 +159,11 @@ struct tw_mcapi_dest {
 struct tw_mcapi_node {
 	union {
 		struct tw_group group;
-		struct tw_ep *ep; /* its first member */
+		struct tw_ep *ep; /* the group's first field */
 	};
 	uint32_t number;
 	uintptr_t thread; /* its own, or the one that ends it: tw_thread_id() */
-	struct tw_mcapi_node *past;
+	struct tw_mcapi_node *past; /* an older node of this number */
 	bool elsewhere;		  /* it is said to live on another host */
 	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
 	uint32_t nendps;
@@ -219,7 +219,7 @@ tw_shared struct tw_ep *tw_mcapi_enter(struct tw_mcapi_node **node)
 		       : NULL;
 }
 
-/* The same at the beginning of a call; without a node *status is `none'. */
+/* Enters the node at the beginning of a call; without a node *status is `none'. */
 tw_shared struct tw_ep *tw_mcapi_begin(struct tw_mcapi_node **node, mcapi_status_t *status,
 				       mcapi_status_t none)
 {

@@ -135,7 +135,7 @@ static mcapi_status_t pkt_check_send(const void *buffer, size_t size)
 	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
 }
 
-/* The short path, without a request: the packet leaves now. */
+/* The fast path, without a request: the packet leaves now. */
 static inline bool pkt_inject(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, const void *buffer,
 			      size_t size)
 {
@@ -241,7 +241,7 @@ static tw_inline struct tw_unexp_msg *pkt_take_packet(struct tw_mcapi_node *n,
 				     : NULL;
 	if (tw_unlikely(!tw_unexp_is_whole(u)))
 		return NULL;
-	tw_unexp_claim(ep, u);
+	tw_unexp_unqueue(ep, u);
 	tw_unexp_take(ep, u);
 	return u;
 }
@@ -259,7 +259,7 @@ static bool packet_here(struct tw_ep *ep, void *arg)
 	return w->packet || tw_mcapi_pkt_drained(ep->owner, w->e);
 }
 
-/* The short path, without a request: a packet that is there or comes soon. */
+/* The fast path, without a request: a packet that is there or comes soon. */
 static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 					  void **buffer, size_t *size)
 {

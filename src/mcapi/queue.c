@@ -30,7 +30,7 @@ static bool queue_post(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, struct 
 		tw_recv_post(n->ep, r, key, mask);
 		return true;
 	}
-	tw_unexp_claim(n->ep, u);
+	tw_unexp_unqueue(n->ep, u);
 	tw_unexp_receive(n->ep, u, r);
 	return true;
 }
@@ -75,7 +75,7 @@ static void queue_take(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct 
 	if (len)
 		tw_copy(m->buffer, u->data, len);
 	tw_mcapi_mreq_done(n, m, len < u->len ? MCAPI_ETRUNCATED : MCAPI_SUCCESS, len);
-	tw_unexp_claim(n->ep, u);
+	tw_unexp_unqueue(n->ep, u);
 	tw_unexp_take(n->ep, u);
 	tw_unexp_msg_put(n->ep, u);
 }
@@ -89,7 +89,7 @@ static void msg_received(struct tw_ep *ep, struct tw_op *op, const struct tw_req
 	m->carrier = NULL;
 	if (r->status == TW_S_OK || r->status == TW_S_TRUNCATED) {
 		if (e)
-			tw_mcapi_credits_took(n, e, tw_mcapi_node_at(r->source.where));
+			tw_mcapi_credits_took(n, e, tw_mcapi_node_at(r->other.where));
 		tw_mcapi_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : MCAPI_ETRUNCATED,
 				   tw_min((size_t)r->msg_len, m->len));
 		return;

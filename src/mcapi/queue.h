@@ -45,13 +45,16 @@ void tw_mcapi_outstanding_add(struct tw_mcapi_node *n, struct tw_unexp_msg *u);
 struct tw_unexp_msg *tw_mcapi_outstanding_take(struct tw_mcapi_node *n, const void *buffer);
 void tw_mcapi_outstanding_fini(struct tw_mcapi_node *n);
 
+/* msg.c: the receiver grants the sender more credits. */
+void tw_mcapi_on_more_credits(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count);
+
 /* credits.c ------------------------------------------------------------------- */
 
 /* At the sender. */
-void tw_mcapi_on_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count);
 void tw_mcapi_on_recall(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
 /* At the receiver. */
-void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
+void tw_mcapi_on_credit_request(struct tw_mcapi_node *n, uint32_t from,
+				const struct tw_mcapi_ctrl *ctrl);
 void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
 /* A credit for a message of the node's own; false if there is none. */
 bool tw_mcapi_credits_own(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);

@@ -293,7 +293,7 @@ mcapi_boolean_t mcapi_arm_fd(mcapi_status_t *mcapi_status)
 	*mcapi_status = MCAPI_SUCCESS;
 	tw_mcapi_report_starved(n);
 	tw_group_attend(ep);
-	armed = tw_ep_arm(ep, NULL);
+	armed = tw_ep_fd_arm(ep, NULL);
 	if (armed && !tw_list_empty(&n->gets))
 		tw_timer(&ep->host, tw_clock() + tw_clock_us(TW_MCAPI_SEARCH_US));
 	tw_mcapi_leave(ep);

@@ -126,7 +126,7 @@ static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned 
 	}
 }
 
-/* After a send on the short path. */
+/* After a send on the fast path. */
 static inline void scl_sent(struct tw_words *r, struct tw_lock_way way, uint32_t handle,
 			    mcapi_status_t *status)
 {
@@ -138,7 +138,7 @@ static inline void scl_sent(struct tw_words *r, struct tw_lock_way way, uint32_t
 		tw_mcapi_scl_wake(handle, true);
 }
 
-/* The short path of a sender that holds the token. */
+/* The fast path of a sender that holds the token. */
 static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way way,
 				      uint32_t handle, uint64_t value, unsigned code,
 				      mcapi_status_t *status)
@@ -147,7 +147,7 @@ static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way
 	scl_sent(s->ring, way, handle, status);
 }
 
-/* The short path, without a stack frame: every other case ends in a call. */
+/* The fast path, without a stack frame: every other case ends in a call. */
 FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
@@ -275,7 +275,7 @@ static tw_noinline uint64_t wake_writer(uint32_t handle, uint64_t value)
 	return value;
 }
 
-/* After a receive on the short path. */
+/* After a receive on the fast path. */
 static inline uint64_t scl_received(struct tw_lock_way way, uint32_t handle, bool must_wake,
 				    uint64_t value, mcapi_status_t *status)
 {
@@ -308,7 +308,7 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 	return scl_received(way, handle, must_wake, value, status);
 }
 
-/* The short path, as send(). */
+/* The fast path, as send(). */
 FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
 	struct tw_lock_way way;

@@ -20,7 +20,7 @@ struct tw_mcapi_scl {
 	bool shared;	 /* it is, and the other end knows */
 	struct tw_mcapi_node *node;
 	struct tw_words *ring;
-	/* The ring, while the short path may use it. */
+	/* The ring, while the fast path may use it. */
 	_Atomic(struct tw_words *) open;
 	_Atomic(struct tw_words_token *) token; /* with an opposite channel, or tw_mcapi_no_token */
 	struct tw_words_pos pos;		/* under the end's lock */
@@ -54,12 +54,12 @@ static inline uint64_t tw_mcapi_scl_key(uint32_t handle, bool sender)
 
 /* The end that a handle names, or NULL. */
 struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender);
-/* Locks it, if it belongs to the caller's node. */
+/* Locks an end, if it belongs to the caller's node. */
 struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender);
-/* Its endpoint, under the lock of the node alone; NULL if it is closed. */
+/* The endpoint of an end, under the lock of the node alone; NULL if the end is closed. */
 struct tw_mcapi_endp *tw_mcapi_scl_endp(struct tw_mcapi_node *n, uint32_t handle, bool sender);
 
-/* The same from the cache; false on a miss. */
+/* As tw_mcapi_scl_enter(), from the cache; false on a miss. */
 static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct tw_mcapi_scl **s,
 					    struct tw_lock_way *way)
 {
@@ -80,7 +80,7 @@ static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct
 	return false;
 }
 
-/* Its token slot, or NULL. */
+/* The token slot of an end, or NULL. */
 static inline struct tw_words_token *tw_mcapi_scl_paired(const struct tw_mcapi_scl *s)
 {
 	/* [token-known] */

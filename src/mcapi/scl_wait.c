@@ -50,7 +50,7 @@ static bool possible_or_asleep(struct tw_ep *ep, void *arg)
 		if (!atomic_load_explicit(asleep, memory_order_relaxed)) {
 			/* [words-sleep] */
 			atomic_store_explicit(asleep, 1, memory_order_relaxed);
-			tw_barrier_hosts();
+			tw_barrier_processes();
 			yes = possible(w, s);
 		}
 	}

@@ -114,7 +114,7 @@ pid_t tw_mrapi_pid_of(uint32_t proc);
 /* ---- segment.c: results are 0 or an error */
 /* Maps the job's segment, from any member that replies, or makes one. */
 int tw_mrapi_find_segment(void);
-/* Gives calls that are still under way a copy. Between admin_close() and admin_open(). */
+/* Gives calls that are still under way a copy. Between admin_block() and admin_unblock(). */
 void tw_mrapi_leave_segment(void);
 #define TW_MRAPI_JOIN_LOCK TW_MRAPI_PROCS /* beside the slots: the name of who joins */
 /* As tw_sock_listen(), by the name of a slot. */
@@ -159,8 +159,8 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m);
 void tw_mrapi_admin_lock(void);
 void tw_mrapi_admin_unlock(void);
 /* In between no thread of this process has the admin lock. */
-void tw_mrapi_admin_close(void);
-void tw_mrapi_admin_open(void);
+void tw_mrapi_admin_block(void);
+void tw_mrapi_admin_unblock(void);
 void tw_mrapi_admin_forked(void);
 /* Undoes what a dead member held. */
 void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation);
@@ -283,7 +283,7 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 void tw_mrapi_wait_end(struct tw_mrapi_wait *w);
 /* Ends all waits of a node of this process, or of all its nodes (0). */
 void tw_mrapi_wait_abort(uint32_t me);
-/* The same, but does not wait for them. The number of waits still there. */
+/* As tw_mrapi_wait_abort(), but does not wait for their end. Returns how many are still there. */
 unsigned tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
 /* The list of this process's sleepers. */

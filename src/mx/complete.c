@@ -35,7 +35,7 @@ struct waiting {
 	struct tw_req *found;
 	struct tw_unexp *message;
 	uint64_t match, mask;
-	uint64_t since; /* of tw_mx_ep.claims, when a probe began to block */
+	uint64_t since; /* of tw_mx_ep.probes, when a probe began to block */
 };
 
 static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
@@ -292,7 +292,7 @@ static bool find_done(struct tw_ep *ep, struct waiting *w,
 static bool unclaimed(const struct waiting *w, const struct tw_req *r)
 {
 	(void)w;
-	return !r->claimed || r->claimed == tw_thread_id();
+	return !r->peeked_by || r->peeked_by == tw_thread_id();
 }
 
 static bool any_done(struct tw_ep *ep, void *arg)
@@ -301,13 +301,13 @@ static bool any_done(struct tw_ep *ep, void *arg)
 
 	if (!find_done(ep, w, unclaimed))
 		return false;
-	w->found->claimed = tw_thread_id();
+	w->found->peeked_by = tw_thread_id();
 	return true;
 }
 
 static bool matches(const struct waiting *w, const struct tw_req *r)
 {
-	return r->claimed != TW_MX_HIDDEN && (r->match & w->mask) == w->match;
+	return r->peeked_by != TW_MX_HIDDEN && (r->match & w->mask) == w->match;
 }
 
 static bool any_matching(struct tw_ep *ep, void *arg)
@@ -437,9 +437,9 @@ static bool message_comes(struct tw_ep *ep, void *arg)
 	for (; x; x = tw_match_next_unexp(ep->match, x, w->match, w->mask)) {
 		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
 
-		if (u->claimed > w->since)
+		if (u->probe_number > w->since)
 			continue;
-		u->claimed = ++tw_mx_ep(ep)->claims;
+		u->probe_number = ++tw_mx_ep(ep)->probes;
 		w->message = x;
 		return true;
 	}
@@ -460,7 +460,7 @@ static mx_return_t complete_probe(mx_endpoint_t endpoint, bool block, uint32_t t
 	/* Messages that have arrived count, also before any progress. */
 	if (!block)
 		tw_progress(ep);
-	w.since = tw_mx_ep(ep)->claims;
+	w.since = tw_mx_ep(ep)->probes;
 	waited = poll_or_wait(ep, block ? message_comes : message_waits, &w, block, timeout);
 	if (waited == TW_W_CLOSED)
 		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);

@@ -232,7 +232,7 @@ static mx_return_t endpoint_connect_to(struct tw_ep *ep, uint64_t nic_id, uint32
 	r = tw_connect_new(ep, nic_id, endpoint_id, filter, deadline);
 	if (!r)
 		return MX_NO_RESOURCES;
-	r->claimed = TW_MX_HIDDEN;
+	r->peeked_by = TW_MX_HIDDEN;
 	r->extra = (later ? TW_X_LATER : 0) |
 		   (tw_mx_speaks(tw_mx_ep(ep)->error_handler) ? TW_X_SAYS : 0);
 	tw_connect(ep, r);
@@ -244,7 +244,7 @@ static mx_return_t endpoint_connect_to(struct tw_ep *ep, uint64_t nic_id, uint32
 	*status = (enum tw_status)r->status;
 	rc = connect_code(*status);
 	if (rc == MX_SUCCESS)
-		*endpoint_addr = tw_mx_user_addr(r->source);
+		*endpoint_addr = tw_mx_user_addr(r->other);
 	tw_req_free(ep, r);
 	return rc;
 }
@@ -309,7 +309,7 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	if (endpoint_id >= MX_MAX_ENDPOINTS) {
-		memset(&r->source, 0, sizeof(r->source));
+		memset(&r->other, 0, sizeof(r->other));
 		tw_req_complete(ep, r, TW_S_BAD_ENDPOINT);
 	} else {
 		tw_connect(ep, r);

@@ -33,7 +33,7 @@ struct tw_mx_ep {
 	mx_error_handler_t error_handler;
 	void (*user_handler)(void); /* of unexpected messages */
 	void *user_context;
-	uint64_t claims; /* number of messages that blocked probes returned */
+	uint64_t probes; /* number of messages that blocked probes returned */
 	struct tw_mx_sends sends;
 };
 
@@ -52,11 +52,11 @@ static inline bool tw_mx_send_free(struct tw_ep *ep)
 	return !tw_mx_send_at(tw_mx_ep(ep)->sends.next)->outcome;
 }
 
-/* Its handle is of the next send from now on. */
+/* Frees the place of a send: its handle is that of the next one from now on. */
 static inline void tw_mx_send_put(struct tw_req *r)
 {
 	r->outcome = 0;
-	r->claimed = 0;
+	r->peeked_by = 0;
 	r->handle = (uintptr_t)r->handle + ((uintptr_t)2 << TW_REQ_GEN);
 }
 
@@ -76,19 +76,18 @@ void tw_mx_job_forked(void);
  */
 mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code);
 
-/* The same with what is behind the code's text: the object and what to do. */
+/* As tw_mx_fail(), with the object and what to do behind the text of the code. */
 mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_return_t code,
 			  const char *detail);
 
-/* The same with a message of its own. */
-/* Whether what it is told is heard: it is not MX_ERRORS_RETURN. */
+/* Whether a handler reports anything: it is not MX_ERRORS_RETURN. */
 bool tw_mx_speaks(mx_error_handler_t handler);
 mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code);
 
 /* Unlocks, then reports. */
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code);
 
-/* Of tw_begin() and tw_ep_open(). */
+/* The code of an error of tw_begin() or tw_ep_open(). */
 mx_return_t tw_mx_code(enum tw_err err);
 
 /* mx_connect() by the name of `function' with the endpoint entered; see TW_X_LATER. */
@@ -138,20 +137,20 @@ static inline void tw_mx_status(mx_status_t *status, const struct tw_req *r)
 	if (!status)
 		return;
 	status->code = (mx_status_code_t)tw_mx_status_codes[r->status];
-	tw_addr_copy(&status->source, &r->source);
+	tw_addr_copy(&status->source, &r->other);
 	status->match_info = r->match;
 	status->msg_length = r->msg_len;
 	status->xfer_length = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
 	status->context = r->context;
 }
 
-/* The same for a request that has succeeded: all that was sent was delivered. */
+/* The status of a request that has succeeded: all that was sent was delivered. */
 static inline void tw_mx_succeeded(mx_status_t *status, const struct tw_req *r)
 {
 	if (!status)
 		return;
 	status->code = MX_STATUS_SUCCESS;
-	tw_addr_copy(&status->source, &r->source);
+	tw_addr_copy(&status->source, &r->other);
 	status->match_info = r->match;
 	status->msg_length = status->xfer_length = r->msg_len;
 	status->context = r->context;

@@ -7,7 +7,7 @@
 
 /*
  * Checks a segment list and copies it without empty segments. An empty message has one
- * empty segment, which needs no case of its own on the short path.
+ * empty segment, which needs no case of its own on the fast path.
  */
 static tw_noinline mx_return_t copy_segments(const mx_segment_t *list, uint32_t count,
 					     struct tw_seg *segs, uint32_t *nsegs, uint32_t *len)

@@ -16,7 +16,7 @@ static mx_return_t code_of(enum tw_err err)
 		return MX_BUSY;
 	case TW_EFAULT:
 		return MX_BAD_SEG_MEM;
-	case TW_EKEY:
+	case TW_EFILTER:
 		return MX_NO_MATCH;
 	case TW_ECLOSED:
 		return MX_BAD_ENDPOINT;

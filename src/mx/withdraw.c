@@ -61,11 +61,11 @@ static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 	if (peer->silent)
 		return TW_W_TIMEOUT;
 	/* No call that looks for any finds it; one that names it may end it meanwhile. */
-	r->claimed = TW_MX_HIDDEN;
+	r->peeked_by = TW_MX_HIDDEN;
 	waited = tw_wait(ep, is_replied, &request, REPLY_US);
 	r = tw_mx_request(ep, &request);
 	if (r)
-		r->claimed = 0;
+		r->peeked_by = 0;
 	if (waited == TW_W_TIMEOUT && r)
 		peer->silent = true;
 	ep->events++;

@@ -49,7 +49,7 @@ enum tw_err tw_hosts_load(const char *path);
 /* In place of what was told before: of that name and number, or NIC id where there is no name. */
 enum tw_err tw_hosts_add(const struct tw_known *k);
 bool tw_hosts_find(const char *name, uint32_t board, struct tw_known *out);
-/* One with a name first. */
+/* Prefers an entry with a name. */
 bool tw_hosts_find_nic(uint64_t nic_id, struct tw_known *out);
 
 /* naming.c */

@@ -32,7 +32,7 @@ struct tw_panda_peer {
 	struct tw_list out;	/* sends waiting for the connection */
 	struct tw_list unacked; /* delivered in this order */
 	uint32_t acked;		/* sends that will be on that list, and are delivered */
-	/* Its messages that are not acknowledged to it yet. */
+	/* Messages of the peer that are not acknowledged to it yet. */
 	uint32_t acks;
 	uint64_t due_at;
 	bool ack_now;
@@ -110,7 +110,7 @@ static inline struct tw_ep *tw_panda_try_enter(void)
 	return tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 }
 
-/* The same, which logs that. */
+/* As tw_panda_try_enter(), and logs a failure. */
 struct tw_ep *tw_panda_enter(const char *function);
 
 /* wait.c -------------------------------------------------------------------- */

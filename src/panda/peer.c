@@ -214,7 +214,7 @@ static void whole(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req 
 	tw_panda_here(ep, u->peer->addr, &u->unexp.match, fetched);
 	if (tw_panda_wanted(tw_panda_port_of(u->unexp.match)))
 		return;
-	tw_unexp_claim(ep, u);
+	tw_unexp_unqueue(ep, u);
 	tw_unexp_drop(ep, u);
 }
 
@@ -227,7 +227,7 @@ void tw_panda_peers_met(struct tw_ep *ep)
 		next = tw_unexp_next(ep, u, 0, 0);
 		if (peer_unexpected(ep, u) == TW_KEEP)
 			continue;
-		tw_unexp_claim(ep, u);
+		tw_unexp_unqueue(ep, u);
 		tw_unexp_drop(ep, u);
 	}
 }

@@ -39,13 +39,13 @@ struct tw_unexp_msg *tw_panda_claimed(struct tw_ep *ep, const struct tw_req *r)
 		tw_log(TW_LOG_ERROR, "no memory for a message of port %u: it is lost", number);
 		u = tw_unexp_find(ep, number, NUMBER);
 		if (u)
-			tw_unexp_claim(ep, u);
+			tw_unexp_unqueue(ep, u);
 		if (u)
 			tw_unexp_drop(ep, u);
 		return NULL;
 	}
-	if (r->status == TW_S_OK && tw_panda_seen(ep, r->source, &match)) {
-		tw_panda_here(ep, r->source, &match, r);
+	if (r->status == TW_S_OK && tw_panda_seen(ep, r->other, &match)) {
+		tw_panda_here(ep, r->other, &match, r);
 		return u;
 	}
 	if (u)
@@ -92,7 +92,7 @@ static void drop_all(struct tw_ep *ep, uint32_t number)
 		next = tw_unexp_next(ep, u, number, NUMBER);
 		if (!tw_unexp_is_whole(u) && u->state != TW_U_ANNOUNCED)
 			continue;
-		tw_unexp_claim(ep, u);
+		tw_unexp_unqueue(ep, u);
 		tw_unexp_drop(ep, u);
 	}
 }

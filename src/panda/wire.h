@@ -38,12 +38,13 @@ static inline unsigned tw_panda_ack_of(uint64_t match)
 	return (unsigned)(match >> 48) & 3;
 }
 
-/* The same message, nothing of which is to be acknowledged any more; or by it. */
+/* The match information of the message, which then asks for no acknowledgement. */
 static inline uint64_t tw_panda_without_ack(uint64_t match)
 {
 	return (match & ~(3ull << 48)) | (uint64_t)PAN_MP_EXTERNAL << 48;
 }
 
+/* The match information of the message, which then acknowledges nothing. */
 static inline uint64_t tw_panda_without_acked(uint64_t match)
 {
 	return match & ~((uint64_t)TW_PANDA_ACKED_MAX << 32);

@@ -188,43 +188,59 @@ static bool ring_fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserv
 	return pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
 }
 
-/*
- * The part of the byte area that is in use becomes twice as large, up to its share. Without memory
- * it stays as it is; false if that is nothing.
- */
+/* Whole pages of the system; what shares one with something else stays. */
+static bool drop_pages(void *at, size_t len)
+{
+	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
+
+	return from >= to || madvise((void *)from, to - from, MADV_REMOVE) == 0;
+}
+
+/* The part of the byte area that is in use becomes twice as large, up to its share. */
 static bool grow_bytes(struct tw_ring_tx *tx)
 {
-	uint32_t least = tw_min(TW_RING_BYTES_LEAST, tx->nbytes);
-	uint32_t to = tw_min(tw_max(2 * tx->bready, least), tw_min(tx->share->each, tx->nbytes));
+	uint32_t least = tw_min(TW_RING_BYTES_LEAST, tx->nbytes), from = tx->bready;
+	uint32_t to = tw_min(tw_max(2 * from, least), tw_min(tx->share->each, tx->nbytes));
 
-	if (to <= tx->bready)
+	if (to <= from)
 		return true;
-	if (!make_pages(tx->bytes + tx->bready, to - tx->bready))
-		return tx->bready > 0;
-	if (!tx->bready)
-		ring_share_out(tx->share, tx->share->rings + 1);
+	if (!make_pages(tx->bytes + from, to - from)) {
+		drop_pages(tx->bytes + from, to - from);
+		return false;
+	}
 	tx->bready = to;
 	return true;
 }
 
-/* The next payload goes beyond the pages that exist, which it follows. */
+static void ring_count(struct tw_ring_tx *tx, bool in_use)
+{
+	if (tx->in_use == in_use)
+		return;
+	tx->in_use = in_use;
+	ring_share_out(tx->share, tx->share->rings + (in_use ? 1 : -1u));
+}
+
+/* True if the next payload goes beyond the pages that exist, which it follows. */
 static bool ring_at_end(const struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t at = tx->bhead & (tx->nbytes - 1);
 
-	return len > TW_RING_INLINE && at + len > tx->bready && (at <= tx->bready || !tx->bready);
+	return at + len > tx->bready && (at <= tx->bready || !tx->bready);
 }
 
-static void ring_drop_share(struct tw_ring_tx *tx)
+/* Before a payload goes there. Without memory it goes where there is some; false if nowhere. */
+static bool use_bytes(struct tw_ring_tx *tx, uint32_t len)
 {
-	if (tx->bready)
-		ring_share_out(tx->share, tx->share->rings - 1);
-	tx->bready = 0;
+	ring_count(tx, true);
+	if (tw_likely(!ring_at_end(tx, len)) || grow_bytes(tx) || tx->bready)
+		return true;
+	ring_count(tx, false);
+	return false;
 }
 
 void tw_ring_tx_end(struct tw_ring_tx *tx)
 {
-	ring_drop_share(tx);
+	ring_count(tx, false);
 }
 
 /*
@@ -250,7 +266,7 @@ static bool make_slots(struct tw_ring_tx *tx)
 
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	if (tw_unlikely(ring_at_end(tx, len)) && !grow_bytes(tx))
+	if (len > TW_RING_INLINE && !use_bytes(tx, len))
 		return false;
 	if (tw_unlikely(!tx->slots_ready) && tx->head + ring_must_restart(tx, len) - tx->edge < 2 &&
 	    !make_slots(tx))
@@ -366,7 +382,7 @@ uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx)
 {
 	uint32_t end = ring_bytes_end(tx), at = tx->bhead & (tx->nbytes - 1);
 
-	return at < end ? tw_min(end - at, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
+	return tx->in_use && at < end ? tw_min(end - at, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)
@@ -405,22 +421,18 @@ bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 	}
 }
 
-/* Whole pages of the system; what shares one with something else stays. */
-static bool drop_pages(void *at, size_t len)
-{
-	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
-
-	return from >= to || madvise((void *)from, to - from, MADV_REMOVE) == 0;
-}
-
 bool tw_ring_release(struct tw_ring_tx *tx)
 {
 	/* The reader does not look again at a packet whose reading it has published. */
 	if (!tw_ring_drained(tx))
 		return false;
-	if (tx->bready && !drop_pages(tx->bytes, tx->bready))
+	tx->open = tx->head;
+	tx->bopen = tx->bhead;
+	/* Whether or not the system takes the memory back. */
+	ring_count(tx, false);
+	if (tx->bready && !drop_pages(tx->bytes, tx->nbytes))
 		return false;
-	ring_drop_share(tx);
+	tx->bready = 0;
 	if (tx->slots_ready)
 		go_home(tx);
 	if (!tw_ring_drained(tx) ||

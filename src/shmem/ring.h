@@ -104,7 +104,7 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 #define TW_RING_AHEAD 4 /* slots ahead that are fetched for writing */
 /* As a length: the next packet is the first at home. */
 #define TW_RING_JUMP ((uint32_t)(UINT64_MAX >> TW_STAMP_LEN))
-/* The same: the next payload of the byte area lies at its start. */
+/* As a length: the next payload of the byte area lies at its start. */
 #define TW_RING_RESTART (TW_RING_JUMP - 1)
 
 #define TW_RING_BYTES_LEAST 65536u /* of the byte area */
@@ -148,6 +148,7 @@ struct tw_ring_tx {
 	uint32_t home_from; /* number of the first packet there */
 	bool away_ready;    /* the pages of the other slots exist */
 	uint32_t bready;    /* bytes of the byte area whose pages exist, from its start */
+	bool in_use;	    /* and counts in the share */
 	struct tw_ring_share *share;
 	void *away;	    /* pages of the other slots */
 	struct tw_ring *ring;
@@ -218,7 +219,7 @@ static inline size_t tw_rings_size(uint32_t nslots, uint32_t nbytes)
 	return tw_ring_bytes_at(TW_RINGS, nslots, nbytes);
 }
 
-/* Longest payload of a packet: several fit, so that both sides can copy at once. */
+/* Longest payload of a packet: two or more fit, so that both sides can copy at once. */
 static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 {
 	return tw_min(nbytes / 8, TW_RING_PAYLOAD_MOST);

@@ -38,10 +38,10 @@ void tw_sock_name(struct tw_sock_name *name, const char *format, ...) tw_printf(
  * TW_SOCK_FOREIGN: other users have it, and that was told.
  */
 int tw_sock_listen(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog);
-/* Also after an error. */
+/* Ends a listener, also after an error of tw_sock_listen(). */
 void tw_sock_listen_end(struct tw_sock_listener *l);
 /*
- * The name is gone; the numbers of the descriptors stay in use, for copies of the other one.
+ * Gives up the name. The numbers of the descriptors stay in use, for copies of `other'.
  * Async-signal-safe.
  */
 void tw_sock_hide(struct tw_sock_listener *l, int other);
@@ -61,12 +61,12 @@ bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *re
 /* sock.c */
 /* With these flags, close-on-exec, ours to close (base/fds.h); -1 with errno. */
 int tw_sock_new(int flags);
-/* As tw_sock_dial(), to one address. */
+/* Connects as tw_sock_dial(), to one address. */
 int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len);
 /* The process at the other end, if it belongs to this user; 0 when it cannot be named here. */
 int tw_sock_peer(int fd, pid_t *pid);
 
-/* One message with so many descriptors, without waiting. */
+/* Sends one message with so many descriptors, without waiting. */
 int tw_sock_send(int fd, const void *msg, size_t len, const int *fds, unsigned nfds);
 /*
  * Takes a message of just that length with just so many descriptors, without waiting; of

@@ -25,11 +25,27 @@ bool chance(struct attacker *a, uint32_t percent)
 
 uint64_t odd(struct attacker *a)
 {
-	static const uint64_t edges[] = {0,	      1,	   2,	       39,
-					 40,	      41,	   255,	       1024,
-					 8192,	      8193,	   65535,      65536,
-					 0x7fffffff,  0x80000000,  0xfffffffe, 0xffffffff,
-					 0x100000000, ~0ull - 100, ~0ull};
+	static const uint64_t edges[] = {0,
+					 1,
+					 2,
+					 39,
+					 40,
+					 41,
+					 255,
+					 1024,
+					 8192,
+					 8193,
+					 65535,
+					 65536,
+					 TW_RING_RESTART,
+					 TW_RING_JUMP,
+					 0x7fffffff,
+					 0x80000000,
+					 0xfffffffe,
+					 0xffffffff,
+					 0x100000000,
+					 ~0ull - 100,
+					 ~0ull};
 
 	switch (below(a, 3)) {
 	case 0:

@@ -26,7 +26,7 @@ struct tw_shm_hello raw_hello(uint16_t kind, uint64_t nic_id, uint32_t endpoint_
 				     .endpoint_id = endpoint_id,
 				     .session = ++session ^ (uint32_t)getpid() << 12,
 				     .filter = key,
-				     .key = key,
+				     .presented = key,
 				     .window = 4096,
 				     .nslots = SLOTS,
 				     .nbytes = BYTES,

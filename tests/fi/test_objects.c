@@ -211,7 +211,7 @@ Test(fi_objects, closing)
 	fit_eq(fi_tsend(t.ep[0], &v, 4, NULL, 1234567, 1, NULL), -FI_EINVAL);
 	fit_eq(fi_tsend(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, NULL), -FI_EINVAL);
 	fit_eq(fi_send(t.ep[0], NULL, 4, NULL, t.to[0], NULL), -FI_EINVAL);
-	/* Also where a message has gone the short way before. */
+	/* Also where a message has taken the fast path before. */
 	fit_ok(fi_trecv(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
 	fit_tsend(&t, 0, 0, &v, 4, 1);
 	fit_good(&t, 0, NULL);

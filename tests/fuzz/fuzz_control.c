@@ -165,7 +165,7 @@ static void say(struct channel *c)
 				.session = 77,
 				.to_session = engine.host.self.session,
 				.job = tw_net_job(),
-				.key = engine.host.self.filter,
+				.presented = engine.host.self.filter,
 				.conn = 1000 + (uint32_t)(of - channels),
 				.to_conn = of->conn};
 

@@ -376,7 +376,7 @@ static void step(struct input *in)
 		f.cold = how & 1;
 		tw_slots[1].ep->rndv = (how >> 1 & 3) % 3;
 		/* As if the service thread did what follows. */
-		tw_slots[1].ep->host.state = how & 8 ? TW_IDLE : TW_POLLING;
+		tw_slots[1].ep->host.state = how & 8 ? TW_SERVED : TW_POLLING;
 		break;
 	case 6:
 		poll_once();

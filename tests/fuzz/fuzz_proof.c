@@ -145,7 +145,7 @@ static void message(void)
 				.endpoint_id = 2,
 				.to_endpoint = 1,
 				.job = tw_net_job(),
-				.key = engine.host.self.filter};
+				.presented = engine.host.self.filter};
 
 	for (unsigned n = in_byte(f.in) % 16; n; n--) {
 		size_t at = (size_t)in_byte(f.in) << 8 | in_byte(f.in);

@@ -5,22 +5,25 @@
  * are used again and neither side has a barrier.
  *
  * Sequence numbers count to SLOT_LAPS and BYTE_LAPS, not to 2^32. A packet is
- * its number: in the slot, with the length, and when it is long also in two
- * units of the byte area. Reader and writer work places out for themselves.
+ * its number: in the slot, with the length, and when it is long also in one or
+ * two units of the byte area. Reader and writer work places out for themselves.
  *
  * Of the two slots one is at home, the other has a page of its own. At any rest the
  * writer may go home: it says in a slot that the next packet is the first at home, and
  * gives the page back (zeros, until made anew) when that is read. The reader touches no
  * page that is not there, and misses no such word.
  *
- * Before a long packet the writer may also say in a slot that its units are at the start of the
- * byte area.
+ * Variant: before a long packet the writer may say in a slot that its units are at the start of
+ * the byte area, although they fit where they would follow. Then nobody goes home.
+ *
+ * VARIANT RESTARTS	the writer does not always use the byte area up to its end
  *
  * MUTATION STAMP_FIRST	the stamp is written before the content
  * MUTATION STAMP_FLAG	a stamp says full, not which packet
  * MUTATION TAKE_FIRST	slots and bytes are given back before they are read
  * MUTATION FULL_ONE_MORE	the writer fills one slot more than there are
- * MUTATION RESTART_FREE	the slot that says RESTART needs no room
+ * MUTATION RESTARTS RESTART_FREE	the slot that says RESTART needs no room
+ * MUTATION RESTARTS RESTART_IGNORED	the reader does not go to the start of the byte area
  * MUTATION BYTES_UNCHECKED	the writer looks at slots only
  * MUTATION NO_SKIP	the reader does not skip what the writer left at the end
  * MUTATION DROP_UNREAD	pages are given back before all is read
@@ -30,10 +33,17 @@
  */
 #define CPUS 2
 #define SLOTS 2
-#define BYTES 3 /* units, where the code has lines and a power of two */
+/* Units, where the code has lines and a power of two; and those of a long packet. */
+#ifdef RESTARTS
+#define BYTES 2
+#define LONG 1
+#else
+#define BYTES 3
+#define LONG 2
+#endif
 /* Where counting starts again: multiples, too far away to be mistaken. */
 #define SLOT_LAPS 4
-#define BYTE_LAPS 9
+#define BYTE_LAPS (3 * BYTES)
 
 /* The ring in memory. */
 #define TAKEN_SLOTS 0
@@ -87,7 +97,11 @@
 #endif
 
 bit jumping; /* the reader has not seen a JUMP yet */
+#ifdef RESTARTS
+bit page[SLOTS] = {1, 1};
+#else
 bit page[SLOTS] = {1, 0};
+#endif
 
 /* tw_ring_place(): a payload does not wrap; pos moves to its start. */
 inline place(pos, size)
@@ -112,6 +126,10 @@ active proctype writer()
 	byte units, pos, v, home_from;
 	bit room, ready, restart;
 
+#ifdef RESTARTS
+	ready = 1;
+end:	do
+#else
 end:	do
 	:: d_step {
 			drained && rest && ready ->
@@ -135,12 +153,15 @@ end:	do
 			mem[STAMP + 1] = 0;
 			mem[HEAD + 1] = 0
 		}
+#endif
 	:: true ->
 		/* A packet: short or long; two units may have to skip a place. */
 		if
 		:: units = 0
-		:: units = 2
-		:: bhead % BYTES != 0 -> d_step { units = 2; restart = 1 }
+		:: units = LONG
+#ifdef RESTARTS
+		:: bhead % BYTES != 0 -> d_step { units = LONG; restart = 1 }
+#endif
 		fi;
 		/* make_slots(), in tw_ring_room() */
 		if
@@ -212,7 +233,10 @@ end:	do
 		:: else ->
 			bhead = pos;
 			store(AREA + bhead % BYTES, head);
-			store(AREA + (bhead + 1) % BYTES, head);
+			if
+			:: units > 1 -> store(AREA + (bhead + 1) % BYTES, head)
+			:: else
+			fi;
 			bhead = unit(bhead + units)
 		fi;
 		store(HEAD + head % SLOTS, units * SLOT_LAPS + head);
@@ -253,7 +277,9 @@ end:	do
 					/* One further is home already. */
 				:: units == RESTART ->
 					units = 0;
+#ifndef RESTART_IGNORED
 					to_start(btail)
+#endif
 				:: else
 				fi;
 				pos = btail;
@@ -270,8 +296,12 @@ end:	do
 			:: else ->
 				load(v, AREA + pos % BYTES);
 				assert(v == tail);
-				load(v, AREA + (pos + 1) % BYTES);
-				assert(v == tail);
+				if
+				:: units > 1 ->
+					load(v, AREA + (pos + 1) % BYTES);
+					assert(v == tail)
+				:: else
+				fi;
 				/* tw_ring_advance() */
 				btail = unit(pos + units)
 			fi;

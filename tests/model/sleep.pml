@@ -2,7 +2,7 @@
 /*
  * A sleeper is woken: the arm, sleep and wake protocol. The states of the receiver and
  * what leads from one to another are those of src/engine/idle.c; the rest is
- * providers/shm/shm.c (do_send, written, no_room, publish, do_arm, do_disarm) and
+ * providers/shm/shm.c (do_send, written, await_room, publish, do_arm, do_disarm) and
  * doorbell.c (tw_shm_doorbell_ring, tw_shm_doorbell_defer, flush_deferred,
  * tw_shm_doorbells_read), and src/engine/wait.c (sleep_as_leader).
  *
@@ -125,7 +125,7 @@ inline ring(mark, known, bell)
 	fi
 }
 
-/* tw_barrier_hosts(), which reaches only who is registered. */
+/* tw_barrier_processes(), which reaches only who is registered. */
 inline barrier(other)
 {
 	fence();
@@ -219,7 +219,7 @@ active proctype sender()
 			:: else
 			fi
 		:: else ->
-			/* no_room() */
+			/* await_room() */
 #ifdef ROOM
 			blocked = 1;
 			load(v, ARMED);
@@ -329,7 +329,7 @@ inline look()
 }
 
 /* enum tw_idle_state and its table. */
-mtype = { POLLING, IDLE, RESTING, ASLEEP, COMPUTING };
+mtype = { POLLING, SERVED, RESTING, ASLEEP, COMPUTING };
 mtype state = POLLING;
 
 /* shm_do_arm(); v becomes what the look after it sees. */
@@ -402,8 +402,8 @@ end_asleep:		r_bell
 	:: state == POLLING ->
 		/* The program computes. TAKE: idle_take_over() */
 end_computes:	r_bell;
-		state = IDLE
-	:: state == IDLE ->
+		state = SERVED
+	:: state == SERVED ->
 		read_doorbells();
 		look();
 		v = 0;
@@ -415,7 +415,7 @@ end_computes:	r_bell;
 		read_doorbells();
 		look();
 		v = 0
-	:: state == IDLE ->
+	:: state == SERVED ->
 		read_doorbells();
 		look();
 		if
@@ -433,11 +433,11 @@ end_computes:	r_bell;
 			:: true ->
 end_rests:			r_bell;
 				/* TAKE */
-				state = IDLE
+				state = SERVED
 			fi
 		:: v != got ->
 			/* TAKE */
-			state = IDLE
+			state = SERVED
 		fi;
 		disarm();
 		v = 0
@@ -451,6 +451,6 @@ end:	timeout ->
 	assert(!(state == ASLEEP && written != got));
 	assert(!(state == RESTING && written != got));
 	assert(!((state == POLLING || state == COMPUTING) && due));
-	assert(state != IDLE);
+	assert(state != SERVED);
 	assert(sender@end)
 }

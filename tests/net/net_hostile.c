@@ -111,7 +111,7 @@ static struct tw_net_ctrl ctrl_to(const struct victim *v, enum tw_net_ctrl_type 
 				    .endpoint_id = v->id + 1,
 				    .to_endpoint = v->id,
 				    .session = 77,
-				    .key = FILTER + 1};
+				    .presented = FILTER + 1};
 }
 
 /* The first words, which a stranger can say, too. */
@@ -229,7 +229,7 @@ static void nonsense(void)
 			is_nonsense(&v, &t);
 	}
 	puts("nonsense: hung up");
-	is_refused(&v, TW_NET_CONNECT, TW_NET_REFUSE, TW_EKEY, false);
+	is_refused(&v, TW_NET_CONNECT, TW_NET_REFUSE, TW_EFILTER, false);
 	is_refused(&v, TW_NET_CONNECT, TW_NET_WRONG, TW_ECLOSED, true);
 	is_refused(&v, TW_NET_RESUME, TW_NET_REFUSE, TW_ECLOSED, false);
 	puts("wrong filter, endpoint, connection: refused without a word too many");
@@ -283,7 +283,7 @@ static void keyless(void)
 	}
 	check(tw_net_auth() && tw_net_auth()->tls);
 	t = ctrl_to(&v, TW_NET_CONNECT);
-	t.key = FILTER;
+	t.presented = FILTER;
 	fd = call(&v);
 	greet(fd);
 	check(is_dropped(fd, &t, sizeof(t)) <= ALERT);

@@ -103,8 +103,8 @@ static enum tw_err on_incoming(struct tw_host *host, struct tw_link *link,
 	struct fake_peer *p;
 
 	f->incoming++;
-	if (other->key != host->self.filter)
-		return TW_EKEY;
+	if (other->presented != host->self.filter)
+		return TW_EFILTER;
 	if (f->accept != TW_OK)
 		return f->accept;
 	p = new_peer(f);
@@ -293,7 +293,7 @@ struct fake_peer *fake_connect(struct fake *f, uint64_t nic_id, uint32_t endpoin
 	struct tw_ident me = f->host.self;
 	enum tw_err err;
 
-	me.key = key;
+	me.presented = key;
 	me.window = FAKE_WINDOW;
 	err = f->ops->connect(f->instance, &me, nic_id, endpoint_id, p, &p->link);
 	if (err != TW_OK && p->state != FAKE_NEW)

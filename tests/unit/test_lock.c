@@ -225,7 +225,7 @@ Test(lock, single)
 	for (int i = 0; i < 1000; i++)
 		enter_and_leave();
 	cr_assert_eq(counter, 1000u);
-	/* The short way in is open, whatever the system offers. */
+	/* The fast way in is open, whatever the system offers. */
 	cr_assert_eq(favoured(), tw_thread_id());
 	cr_assert_eq(lock.biases, biases() ? 0u : TW_LOCK_BIASES);
 	/* One thread after the other, as often as they like. */

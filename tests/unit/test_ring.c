@@ -144,6 +144,37 @@ Test(ring, end_of_bytes)
 	}
 }
 
+/* The bytes of pages from one address to another that are in memory. */
+static size_t resident(uintptr_t from, uintptr_t to)
+{
+	unsigned char vec[16 * BYTES / TW_PAGE];
+	size_t n = 0;
+
+	if (from >= to)
+		return 0;
+	cr_assert_leq((to - from) / TW_PAGE, sizeof(vec));
+	cr_assert_eq(mincore((void *)from, to - from, vec), 0);
+	for (size_t i = 0; i < (to - from) / tw_page_size(); i++)
+		n += vec[i] & 1;
+	return n * tw_page_size();
+}
+
+/* The bytes of pages that have nothing but what is meant: those can be given back. */
+static size_t own_pages(const void *at, size_t len)
+{
+	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
+
+	return from < to ? to - from : 0;
+}
+
+/* How many of these are in memory. */
+static size_t in_memory(const void *at, size_t len)
+{
+	uintptr_t from = tw_page_up((uintptr_t)at);
+
+	return resident(from, from + own_pages(at, len));
+}
+
 enum { AREA = 16 * BYTES, LARGE = AREA / 32 };
 
 /* Sends and takes payloads until so many bytes have gone. Returns the number of restarts. */
@@ -222,6 +253,7 @@ Test(ring, share)
 	cr_assert_eq(b.tx.bready, AREA / 2);
 	rest(&b);
 	cr_assert_eq(share.rings, 1u);
+	cr_assert_eq(in_memory(b.tx.bytes, AREA), 0u, "not a page of what it ever used");
 	carry(&a, AREA);
 	cr_assert_eq(carry(&a, 4 * AREA), 0);
 	carry(&b, AREA);
@@ -276,37 +308,6 @@ Test(ring, stale_stamps)
 	}
 	cr_assert_null(tw_ring_next(&r.rx));
 	stop(&r);
-}
-
-/* The bytes of pages from one address to another that are in memory. */
-static size_t resident(uintptr_t from, uintptr_t to)
-{
-	unsigned char vec[8 * BYTES / TW_PAGE];
-	size_t n = 0;
-
-	if (from >= to)
-		return 0;
-	cr_assert_leq((to - from) / TW_PAGE, sizeof(vec));
-	cr_assert_eq(mincore((void *)from, to - from, vec), 0);
-	for (size_t i = 0; i < (to - from) / tw_page_size(); i++)
-		n += vec[i] & 1;
-	return n * tw_page_size();
-}
-
-/* The bytes of pages that have nothing but what is meant: those can be given back. */
-static size_t own_pages(const void *at, size_t len)
-{
-	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
-
-	return from < to ? to - from : 0;
-}
-
-/* How many of these are in memory. */
-static size_t in_memory(const void *at, size_t len)
-{
-	uintptr_t from = tw_page_up((uintptr_t)at);
-
-	return resident(from, from + own_pages(at, len));
 }
 
 /* The byte area goes once all was read, and comes back when it is wanted. */
@@ -507,6 +508,9 @@ static void *write_stream(void *arg)
 		while (!tw_ring_room(&r->tx, p.len, 0))
 			sched_yield();
 		put(r, &p);
+		/* Others take their share, or return it. */
+		if (n % 100 == 0 && r->tx.nbytes > BYTES)
+			r->tx.share->each = BYTES << below(5);
 		/* Rests, where the reader is quick enough. */
 		if (n % 50 == 0) {
 			sched_yield();
@@ -543,6 +547,22 @@ Test(ring, two_threads)
 	pthread_t t;
 
 	start_of(&r, 256, 0u - STREAM / 2, 0u - 99 * BYTES);
+	cr_assert_eq(pthread_create(&t, NULL, write_stream, &r), 0);
+	cr_assert_eq(read_stream(&r), STREAM);
+	pthread_join(t, NULL);
+	cr_assert(tw_ring_drained(&r.tx));
+	stop(&r);
+}
+
+/* The part of the byte area that is used changes, and so where it ends. */
+Test(ring, two_threads_share)
+{
+	struct tw_ring_share share;
+	struct ring r;
+	pthread_t t;
+
+	tw_ring_share_init(&share, AREA);
+	fresh_of(&r, 256, TW_RING_FIRST, AREA, &share);
 	cr_assert_eq(pthread_create(&t, NULL, write_stream, &r), 0);
 	cr_assert_eq(read_stream(&r), STREAM);
 	pthread_join(t, NULL);

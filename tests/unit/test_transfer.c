@@ -216,7 +216,7 @@ Test(transfer_peer, computing)
 	struct tw_ref ref = {1, 1};
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, large, sizeof(large));
 
-	ep->host.state = TW_IDLE;
+	ep->host.state = TW_SERVED;
 	r->peer = peer;
 	r->xfer_len = r->len;
 	tw_transfer_start(peer, r, ref, 4096, NULL, 0);

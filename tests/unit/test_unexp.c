@@ -138,11 +138,11 @@ Test(unexp, queued_sends_are_counted)
 	tw_connect(ep, r);
 	cr_assert_eq(tw_wait(ep, connected, r, 1000000ull * (unsigned)TWT_LONG), TW_W_TRUE);
 	cr_assert_eq(r->status, TW_S_OK);
-	show = tw_peer_at(ep, r->source)->show;
+	show = tw_peer_at(ep, r->other)->show;
 	do {
 		cr_assert_lt(n++, 100000u);
 		last = tw_req_new1(ep, TW_SEND, data, SHORT);
-		tw_send(ep, last, r->source);
+		tw_send(ep, last, r->other);
 	} while (show->queued < 10);
 	cr_assert_eq(tw_take_back(ep, last, TW_S_CANCELLED), TW_BACK_DONE);
 	cr_assert_eq(show->queued, 9);
@@ -165,7 +165,7 @@ Test(unexp, taken_and_counted)
 	for (uint32_t most = 0; most < 8; most++)
 		cr_assert_eq(tw_unexp_count_to(ep, ALL, ALL, false, most), most < 6 ? most : 6);
 	u = tw_unexp_find(ep, 1, UINT64_MAX);
-	tw_unexp_claim(ep, u);
+	tw_unexp_unqueue(ep, u);
 	cr_assert_eq(tw_unexp_count(ep, 1, UINT64_MAX, false), 2);
 	tw_unexp_take(ep, u);
 	cr_assert_eq(twt_check(u->data, SHORT, 1), SHORT);
@@ -208,7 +208,7 @@ Test(unexp, claimed_then_received)
 
 	claimed(first, 5, LONG);
 	u = tw_unexp_find(ep, 5, UINT64_MAX);
-	tw_unexp_claim(ep, u);
+	tw_unexp_unqueue(ep, u);
 	cr_assert_null(tw_unexp_find(ep, 5, UINT64_MAX));
 	r = tw_req_new1(ep, TW_RECV, in, sizeof(in));
 	tw_unexp_receive(ep, u, r);

@@ -91,7 +91,7 @@ enum tw_err tw_net_hello_send(struct tw_net_link *l)
 	if (!auth)
 		return TW_ENOMEM;
 	h = hello_of(auth->method);
-	l->proof.called = true;
+	l->proof.is_caller = true;
 	memcpy(l->proof.nonces[1], h.nonce, sizeof(h.nonce));
 	if (!auth->tls)
 		return proof_put(l, &h, sizeof(h), 0) ? TW_OK : TW_ELOST;
@@ -158,8 +158,8 @@ static bool proof_find_key(void *owner, const void *data, size_t len, uint8_t ke
 }
 
 /* A caller. It is told what is asked for here, whatever it has said. */
-static enum tw_err proof_called(struct tw_net_link *l, const struct tw_net_auth *auth,
-				const struct tw_net_hello *h)
+static enum tw_err proof_answer_caller(struct tw_net_link *l, const struct tw_net_auth *auth,
+				       const struct tw_net_hello *h)
 {
 	/* Of TLS: handshake_failure (RFC 8446, 6.2). */
 	static const uint8_t no_key[] = {21, 3, 3, 0, 2, 2, 40};
@@ -169,7 +169,7 @@ static enum tw_err proof_called(struct tw_net_link *l, const struct tw_net_auth 
 	if (!proof_put(l, &reply, sizeof(reply), 0) ||
 	    (!auth && !proof_put(l, no_key, sizeof(no_key), 0)))
 		return TW_ELOST;
-	l->proof.called = false;
+	l->proof.is_caller = false;
 	memcpy(l->proof.nonces[0], reply.nonce, sizeof(reply.nonce));
 	memcpy(l->proof.nonces[1], h->nonce, sizeof(h->nonce));
 	if (err != TW_OK || !auth->tls)
@@ -186,7 +186,7 @@ enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *
 	if (h->magic != TW_NET_MAGIC)
 		return TW_EPROTO;
 	if (l->state == TW_NET_HALF_OPEN)
-		return proof_called(l, auth, h);
+		return proof_answer_caller(l, auth, h);
 	memcpy(l->proof.nonces[0], h->nonce, sizeof(h->nonce));
 	return alike(auth, h);
 }
@@ -210,8 +210,8 @@ bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uin
 {
 	struct tw_net_path_end mine = {.path = p->number,
 				       .round = round,
-				       .asked_by_caller = l->proof.called == asks,
-				       .of_caller = l->proof.called};
+				       .asked_by_caller = l->proof.is_caller == asks,
+				       .of_caller = l->proof.is_caller};
 	struct tw_net_path_end other = mine;
 
 	other.of_caller = !mine.of_caller;

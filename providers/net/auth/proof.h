@@ -22,10 +22,11 @@ struct tw_net_auth {
 /* The proof of a connection. */
 struct tw_net_proof {
 	void *tls;    /* NULL: none */
-	unsigned key; /* a caller's, of its keys the first from this one on; a listener's: that */
+	unsigned key; /* caller: the first that is still to be tried; listener: the one that the
+			 caller named */
 	bool found;   /* a listener has the key that the caller has named */
 	bool proved;  /* the caller has that key */
-	bool called;  /* this side is the caller */
+	bool is_caller;		       /* this side is */
 	uint8_t nonces[2][TW_NET_KEY]; /* without TLS, the listener's and the caller's */
 };
 
@@ -38,7 +39,7 @@ struct tw_net_stranger {
 
 /* key.c: NULL if there is none; the reason has been logged. */
 const struct tw_net_auth *tw_net_auth(void);
-/* Its keys, for messages. */
+/* The names of the keys in use, for messages. */
 const char *tw_net_key_text(void);
 
 /* proof.c: once an auth is there. */
@@ -49,7 +50,7 @@ void tw_net_hello_full(struct tw_net_link *l);
 enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h);
 /* TLS goes on; as shake() of struct tw_net_tls. */
 enum tw_err tw_net_shake(struct tw_net_link *l);
-/* The same on a watched socket; false: not more for now. */
+/* As tw_net_shake(), on a watched socket; false: not more for now. */
 bool tw_net_shake_on(struct tw_net_link *l);
 void tw_net_proof_end(struct tw_net_link *l);
 void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s);

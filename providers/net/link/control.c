@@ -42,7 +42,7 @@ static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_
 	t->endpoint_id = me->endpoint_id;
 	t->session = me->session;
 	t->filter = me->filter;
-	t->key = me->key;
+	t->presented = me->presented;
 	t->window = me->window;
 	t->to_nic = l->other.nic_id;
 	t->to_endpoint = l->other.endpoint_id;
@@ -60,7 +60,7 @@ static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_
 static struct tw_ident ident_of(const struct tw_net_ctrl *t)
 {
 	return (struct tw_ident){t->nic_id, t->endpoint_id, t->session,
-				 t->filter, t->key,	    t->window};
+				 t->filter, t->presented,   t->window};
 }
 
 static void set_deadline(struct tw_net_link *l, struct tw_net_path *p, uint64_t wait)
@@ -214,7 +214,7 @@ static void admit(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		deny(l, TW_NET_WRONG, other_job ? TW_EPERM : TW_ECLOSED);
 		return;
 	}
-	if (t->key != self->filter) {
+	if (t->presented != self->filter) {
 		/* The engine counts and refuses; no driver is opened for that. */
 		deny(l, TW_NET_REFUSE,
 		     ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me));

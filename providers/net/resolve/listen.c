@@ -64,7 +64,7 @@ static enum tw_err listen_claim(struct tw_net_ep *ep)
 
 	tw_sock_name(&name, "net-%u-%012llx-%u", (unsigned)tw_sys_euid(),
 		     (unsigned long long)me->nic_id, me->endpoint_id);
-	err = tw_sock_listen(&ep->claim, &name, 1);
+	err = tw_sock_listen(&ep->name_lock, &name, 1);
 	if (err == 0)
 		return TW_OK;
 	return err == EADDRINUSE || err == TW_SOCK_FOREIGN ? TW_EBUSY : TW_ENOMEM;

@@ -224,7 +224,7 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
 struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, enum tw_mem_rights right,
 				 uint64_t address, uint64_t len);
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
-/* It has ended. */
+/* Ends an access. */
 void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err);
 /* Handles a READ. */
 void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h);

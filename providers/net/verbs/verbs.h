@@ -216,7 +216,7 @@ bool tw_verbs_call(struct tw_verbs_path *p);
 /* Starts the timer while something connects, so that calls are repeated; or stops it. */
 void tw_verbs_tick(struct tw_verbs *v);
 void tw_verbs_cm_events(struct tw_verbs *v);
-/* It is connected. */
+/* A path is connected. */
 void tw_verbs_path_up(struct tw_verbs_path *p, uint32_t granted);
 
 /* paths.c */
@@ -230,9 +230,9 @@ struct tw_verbs_path *tw_verbs_path_of_qp(struct tw_verbs *v, uint32_t qp_num);
 bool tw_verbs_qp_make(struct tw_verbs_path *p);
 /* Moves the queue pair on, as the connection says. */
 bool tw_verbs_qp_move(struct tw_verbs_path *p, enum ibv_qp_state to);
-/* It is broken; progress() reports that. */
+/* A path is broken; progress() reports that. */
 void tw_verbs_path_down(struct tw_verbs_path *p, const char *why);
-/* Drops its connection attempt; another one may follow. */
+/* Drops the connection attempt of a path; another one may follow. */
 void tw_verbs_path_anew(struct tw_verbs_path *p);
 /* Neither side's hardware uses memory for it any more. */
 void tw_verbs_qp_end(struct tw_verbs_path *p);

@@ -10,7 +10,8 @@
  * wakes: a sleeper has read seq before it was counted, so it does not sleep on if its own
  * count was taken. One that nobody has woken takes its count back, and then looks at seq: if it
  * has changed, its own count was taken, and it has taken another's, so it passes a wake-up on. A
- * surplus count, of who has died, causes one useless wake-up. Proof: tests/model/mutex.pml.
+ * sleeper that dies leaves its count, which causes one useless wake-up. Proof:
+ * tests/model/mutex.pml.
  *
  * The lock is not handed over: the first thread to try gets it, often the last owner.
  *

@@ -69,12 +69,12 @@ static void repair(struct tw_mrapi_segment *seg)
  */
 static pthread_mutex_t local = PTHREAD_MUTEX_INITIALIZER;
 
-void tw_mrapi_admin_close(void)
+void tw_mrapi_admin_block(void)
 {
 	tw_mrapi_lock(&local);
 }
 
-void tw_mrapi_admin_open(void)
+void tw_mrapi_admin_unblock(void)
 {
 	tw_mrapi_unlock(&local);
 }

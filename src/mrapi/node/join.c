@@ -234,9 +234,9 @@ static mrapi_status_t join_locked(void)
 	return MRAPI_SUCCESS;
 
 fail:
-	tw_mrapi_admin_close();
+	tw_mrapi_admin_block();
 	tw_mrapi_leave_segment();
-	tw_mrapi_admin_open();
+	tw_mrapi_admin_unblock();
 	return MRAPI_ENO_INIT;
 }
 
@@ -259,9 +259,9 @@ void tw_mrapi_leave(void)
 {
 	join_set_state(TW_MRAPI_LEAVING);
 	tw_mrapi_service_stop();
-	tw_mrapi_admin_close();
+	tw_mrapi_admin_block();
 	join_set_state(TW_MRAPI_FREE);
 	tw_mrapi_service_close();
 	tw_mrapi_leave_segment();
-	tw_mrapi_admin_open();
+	tw_mrapi_admin_unblock();
 }

@@ -31,7 +31,8 @@ static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 bool tw_mrapi_remote_hosts(void);
 /* Whether the other hosts agree to a new object: EXISTS. */
 mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
-/* The same for a new node of this process, which is gone again if not: NODE_INITIALIZED. */
+/* Whether they agree to a new node of this process, which is gone again if not: NODE_INITIALIZED.
+ */
 mrapi_status_t tw_mrapi_remote_join(uint32_t me);
 /* An object or a node of this host is no more. */
 void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
@@ -58,9 +59,9 @@ mrapi_status_t tw_mrapi_remote_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl
 void tw_mrapi_remote_introduce(struct tw_member *to);
 /* Serves CLAIM and GONE. */
 mrapi_status_t tw_mrapi_remote_serve(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl);
-/* That host is lost, with all it has. */
+/* A host is lost, with all it has. */
 void tw_mrapi_remote_forget(uint32_t host);
-/* The same, unless that was its segment before. */
+/* A host has a segment of this life: as tw_mrapi_remote_forget(), if it had another before. */
 void tw_mrapi_remote_life(uint32_t host, uint64_t life);
 
 /* A request to a lock of another host, of that node's, is over. */
@@ -116,13 +117,13 @@ mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrap
 mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl);
 /* Tells them, and does not wait. */
 void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl);
-/* Sends it, which is allocated, and does not wait. */
+/* Sends a notice, which is allocated, and does not wait. */
 void tw_mrapi_host_notify(struct tw_mrapi_notice *t);
-/* That process has replied to a request of that number: what was sent before it was served. */
+/* A process has replied to a request of this number: it has served what was sent before. */
 void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number);
 /* Looks for hosts that were down, now and then, and does not wait for them. Without the lock. */
 void tw_mrapi_hosts_look(void);
-/* Those hosts were known to a process of this host that has died. */
+/* Takes over the hosts that a process of this host knew, which has died. */
 void tw_mrapi_hosts_inherit(uint64_t hosts);
 void tw_mrapi_hosts_life(const struct tw_member *from, uint64_t life);
 void tw_mrapi_hosts_hello(struct tw_member *from);

@@ -106,7 +106,7 @@ static struct tw_ep *begin(const struct traits *t, const struct tw_interface *if
 		r = tw_connect_new(ep, w.to.where >> 16, w.to.where & 0xffff, FILTER, TW_FOREVER);
 		tw_connect(ep, r);
 		twc_eq(tw_wait(ep, done, r, 1000000ull * (unsigned)TWT_LONG), TW_W_TRUE);
-		w.to = r->source;
+		w.to = r->other;
 		twc_eq(finish(ep, r), TW_S_OK);
 	}
 	return ep;

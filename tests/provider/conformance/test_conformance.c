@@ -76,7 +76,7 @@ CONFORMANCE(wrong_key, ANY)
 
 	UNTIL(p, peer->state != FAKE_NEW);
 	cr_assert_eq(peer->state, FAKE_REFUSED);
-	cr_assert_eq(peer->why, TW_EKEY);
+	cr_assert_eq(peer->why, TW_EFILTER);
 	cr_assert_eq(p->b->npeers, p->can & OTHERS ? 0u : 1u);
 	pair_connect(p, &p->ab, &p->ba);
 	pair_close(p);
