@@ -197,7 +197,7 @@ def markdown(results):
     behind = []
     for test, row, text in HEADLINES:
         figure = found.get((test, row))
-        if figure is None:
+        if figure is None or results.fewest(figure, distance) < ENOUGH:
             continue
         unit = {'msg_s': ' M/s', 'pct': '%'}.get(figure.unit, ' ' + UNITS[figure.unit])
         cells = [text]
@@ -212,7 +212,7 @@ def markdown(results):
     out += ['', filled('Tagwire is behind in these rows: ' + '; '.join(behind) + '.' if behind else
                        'Tagwire is behind in none of these rows.',
                        *((OVERLAP, 'Below 0, computing first and transferring afterwards is faster.')
-                         if any(f.test == 'overlap' for f in results.figures) else ()))]
+                         if any('overlap' in row for row in out) else ()))]
     return '\n'.join(out) + '\n'
 
 

@@ -370,6 +370,6 @@ Test(failover, names_another_link, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(l->nkept, 1u, "another peer acknowledged it");
 	tw_net_packet(l->first->way.adapter, l->first->path, &w, sizeof(w));
 	cr_assert_eq(l->nkept, 0u);
-	UNTIL(p, p->ab->got == p->ba->sent);
+	/* It may have been lost, and is not sent again. */
 	pair_close(p);
 }
