@@ -141,9 +141,9 @@ struct tw_host_boards {
  * Shared memory is built into the engine: the rings that a provider (one, which has `has_rxqs')
  * reads are tw_ring of src/shmem. The engine looks at them itself with every poll, takes their
  * packets, publishes that and shows every TW_RXQ_SHOWS-th poll to the writers. progress() is then
- * called only where a ring holds no packet that the engine accepts (tw_ring_rx.refused, or
- * tw_ring_jump()), where one of the inactive rings has a packet, and at every TW_RXQ_POLLS-th
- * poll. It gives packets to the upcall, too.
+ * called only where a ring holds a packet that the engine does not accept (tw_ring_rx.refused),
+ * where one of the inactive rings has a packet, and at every TW_RXQ_POLLS-th poll. It gives packets
+ * to the upcall, too.
  */
 #define TW_RXQ_POLLS 64 /* both powers of two */
 #define TW_RXQ_SHOWS 8

@@ -189,8 +189,8 @@ static enum tw_err vet(const struct tw_shm_hello *h, int fd)
 {
 	uint32_t s = h->nslots, b = h->nbytes;
 
-	if (h->kind != TW_SHM_CONNECT || s < 64 || s > 65536 || (s & (s - 1)) || b < 65536 ||
-	    b > 16777216 || (b & (b - 1)))
+	if (h->kind != TW_SHM_CONNECT || s < 64 || s > 65536 || (s & (s - 1)) ||
+	    b < TW_RING_BYTES_LEAST || b > 16777216 || (b & (b - 1)))
 		return TW_EPROTO;
 	return tw_sealed_sound(fd, tw_rings_size(s, b)) ? TW_OK : TW_EPROTO;
 }

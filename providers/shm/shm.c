@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/settings.h"
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/fds.h"
+#include "base/settings.h"
 #include "base/sys.h"
 
 #define BATCH 64u	/* most packets taken from one ring at once */
@@ -32,7 +32,7 @@ static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
 }
 
 /* TW_OK: there is room meanwhile. */
-static enum tw_err await_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
+static enum tw_err mark_blocked(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
 	bool armed = l->ep->armed && !l->blocked;
 
@@ -89,8 +89,8 @@ static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
-	room = tw_ring_room(&l->tx, len, reserve) || await_room(l, len, reserve) == TW_OK;
-	/* Grown it may have in vain, too. */
+	room = tw_ring_room(&l->tx, len, reserve) || mark_blocked(l, len, reserve) == TW_OK;
+	/* It may have grown although there is no room. */
 	if (tw_unlikely(!l->ep->shrink_at && tw_ring_grown(&l->tx)))
 		tw_shm_grown(l->ep);
 	if (tw_unlikely(!room))

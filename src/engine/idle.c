@@ -33,12 +33,12 @@ enum { SAME = TW_IDLE_STATES };
 
 /* clang-format off */
 static const uint8_t next_state[TW_IDLE_STATES][TW_IDLE_EVENTS] = {
-	/*		   POLL        TAKE     SPENT       NOTHING       OVER */
+	/*		   POLL        TAKE       SPENT       NOTHING       OVER */
 	[TW_POLLING]   = { SAME,       TW_SERVED, TW_ASLEEP,  SAME,         SAME },
-	[TW_SERVED]      = { SAME,       SAME,    TW_RESTING, TW_COMPUTING, TW_POLLING },
+	[TW_SERVED]    = { SAME,       SAME,      TW_RESTING, TW_COMPUTING, TW_POLLING },
 	[TW_RESTING]   = { TW_POLLING, TW_SERVED, TW_ASLEEP,  SAME,         TW_POLLING },
 	[TW_COMPUTING] = { TW_POLLING, TW_SERVED, TW_ASLEEP,  SAME,         TW_POLLING },
-	[TW_ASLEEP]    = { SAME,       SAME,    SAME,       SAME,         TW_POLLING },
+	[TW_ASLEEP]    = { SAME,       SAME,      SAME,       SAME,         TW_POLLING },
 };
 /* clang-format on */
 

@@ -402,8 +402,7 @@ struct tw_ep {
 		};
 	};
 	bool attend, acts;   /* acts: there is iface->attend() */
-	bool awaited; /* the program sleeps on a descriptor until something ends, see tw_idle_arm()
-		       */
+	bool awaited;	     /* the program sleeps on a descriptor, see tw_idle_arm() */
 	bool came;    /* a batch was taken since the last fast poll */
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	void *owner;	     /* used by the interface */

@@ -217,7 +217,7 @@ static void ring_count(struct tw_ring_tx *tx, bool in_use)
 	if (tx->in_use == in_use)
 		return;
 	tx->in_use = in_use;
-	ring_share_out(tx->share, tx->share->rings + (in_use ? 1 : -1u));
+	ring_share_out(tx->share, in_use ? tx->share->rings + 1 : tx->share->rings - 1);
 }
 
 /* True if the next payload goes beyond the pages that exist, which it follows. */

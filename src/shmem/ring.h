@@ -109,6 +109,8 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 
 #define TW_RING_BYTES_LEAST 65536u /* of the byte area */
 #define TW_RING_PAYLOAD_MOST 32768u
+_Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST,
+	       "a drained ring has room for a payload at its start, wherever the last one ended");
 
 /*
  * The byte areas of all rings that an endpoint writes. The parts in use are together as large as
@@ -148,7 +150,7 @@ struct tw_ring_tx {
 	uint32_t home_from; /* number of the first packet there */
 	bool away_ready;    /* the pages of the other slots exist */
 	uint32_t bready;    /* bytes of the byte area whose pages exist, from its start */
-	bool in_use;	    /* and counts in the share */
+	bool in_use;	    /* the byte area counts in the share */
 	struct tw_ring_share *share;
 	void *away;	    /* pages of the other slots */
 	struct tw_ring *ring;

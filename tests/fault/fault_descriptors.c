@@ -82,7 +82,7 @@ static int guest(void *arg, int fd)
 	check(dup2(err, STDERR_FILENO) >= 0);
 	if (leave >= 0)
 		use_up(leave);
-	rc = mx_connect(ep, at.nic, at.id, FILTER, 1000u * (uint32_t)TWT_LONG, &to);
+	rc = mx_connect(ep, at.nic, at.id, FILTER, (uint32_t)TWT_LONG, &to);
 	check(pread(err, text, sizeof(text) - 1, 0) >= 0);
 	said = strstr(text, "descriptor") || strstr(text, strerror(EMFILE));
 	/* The other side says on its standard error what is short there. */

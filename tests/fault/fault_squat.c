@@ -133,7 +133,7 @@ static int guest(void *arg, int fd)
 	ep = open_endpoint(ID + 1);
 	check(mx_get_endpoint_addr(ep, &self) == MX_SUCCESS);
 	check(mx_decompose_endpoint_addr(self, &nic, &id) == MX_SUCCESS);
-	r = mx_connect(ep, nic, ID, FILTER, 1000 * (uint32_t)TWT_LONG, &to);
+	r = mx_connect(ep, nic, ID, FILTER, (uint32_t)TWT_LONG, &to);
 	printf("connect: %s\n", mx_strerror(r));
 	check(r == MX_SUCCESS);
 	OK(mrapi_initialize(1, 2, NULL, &info, &st));

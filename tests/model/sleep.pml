@@ -2,7 +2,7 @@
 /*
  * A sleeper is woken: the arm, sleep and wake protocol. The states of the receiver and
  * what leads from one to another are those of src/engine/idle.c; the rest is
- * providers/shm/shm.c (do_send, written, await_room, publish, do_arm, do_disarm) and
+ * providers/shm/shm.c (do_send, written, mark_blocked, publish, do_arm, do_disarm) and
  * doorbell.c (tw_shm_doorbell_ring, tw_shm_doorbell_defer, flush_deferred,
  * tw_shm_doorbells_read), and src/engine/wait.c (sleep_as_leader).
  *
@@ -219,7 +219,7 @@ active proctype sender()
 			:: else
 			fi
 		:: else ->
-			/* await_room() */
+			/* mark_blocked() */
 #ifdef ROOM
 			blocked = 1;
 			load(v, ARMED);

@@ -29,7 +29,7 @@ static mx_endpoint_addr_t meet(int other)
 	uint64_t nic;
 
 	whyt_must(mx_board_number_to_nic_id(0, &nic) == MX_SUCCESS);
-	while (mx_connect(ep, nic, (uint32_t)other + 1, KEY, 1000, &a) != MX_SUCCESS)
+	while (mx_connect(ep, nic, (uint32_t)other + 1, KEY, 1, &a) != MX_SUCCESS)
 		usleep(1000);
 	return a;
 }
