@@ -421,25 +421,26 @@ bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 	}
 }
 
-bool tw_ring_release(struct tw_ring_tx *tx)
+enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx)
 {
 	/* The reader does not look again at a packet whose reading it has published. */
 	if (!tw_ring_drained(tx))
-		return false;
+		return TW_RING_UNREAD;
 	tx->open = tx->head;
 	tx->bopen = tx->bhead;
 	/* Whether or not the system takes the memory back. */
 	ring_count(tx, false);
 	if (tx->bready && !drop_pages(tx->bytes, tx->nbytes))
-		return false;
+		return TW_RING_KEPT;
 	tx->bready = 0;
 	if (tx->slots_ready)
 		go_home(tx);
-	if (!tw_ring_drained(tx) ||
-	    (tx->away_ready && !drop_pages(tx->away, tw_ring_home_at(tx->nslots))))
-		return false;
+	if (!tw_ring_drained(tx))
+		return TW_RING_UNREAD;
+	if (tx->away_ready && !drop_pages(tx->away, tw_ring_home_at(tx->nslots)))
+		return TW_RING_KEPT;
 	tx->away_ready = false;
-	return true;
+	return TW_RING_RELEASED;
 }
 
 bool tw_ring_put_begin(struct tw_ring_tx *tx)

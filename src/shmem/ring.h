@@ -284,10 +284,15 @@ static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
 }
 
 /*
- * Releases what lies beyond the home page. False while it is in use. It may write a packet
- * that the reader must take first: then the head has moved.
+ * Releases what lies beyond the home page. It may write a packet that the reader must take first:
+ * then the head has moved.
  */
-bool tw_ring_release(struct tw_ring_tx *tx);
+enum tw_ring_release {
+	TW_RING_RELEASED,
+	TW_RING_UNREAD, /* in use until the reader has taken what was written */
+	TW_RING_KEPT,	/* the system does not take the memory back */
+};
+enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx);
 /* True if a slot that tw_ring_payload() refused sends the reader elsewhere, who goes there. */
 bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);
 

@@ -62,10 +62,10 @@ ParameterizedTest(struct beginning *b, ring, history)
 			shown = done;
 		}
 		cr_assert_eq(tw_ring_drained(&r.tx), sent == shown);
-		if (below(16) == 0 && sent == shown)
+		if (sent == shown && below(16) == 0)
 			rest(&r);
-		else if (below(16) == 0)
-			cr_assert(sent == shown || !tw_ring_release(&r.tx));
+		else if (sent != shown && below(16) == 0)
+			cr_assert_eq(tw_ring_release(&r.tx), TW_RING_UNREAD);
 		filling = !room ? false : sent == done ? true : filling;
 	}
 	cr_assert_eq(r.rx.tail, r.tx.head - (uint32_t)(sent - done));
@@ -328,13 +328,14 @@ Test(ring, release)
 		cr_assert(tw_ring_room(&r.tx, sizeof(data), 0));
 		cr_assert(tw_ring_grown(&r.tx));
 		tw_ring_write_long(&r.tx, (struct tw_hdr){1, 2}, &iov, 1, sizeof(data));
-		cr_assert_not(tw_ring_release(&r.tx), "it is not read");
+		cr_assert_eq(tw_ring_release(&r.tx), TW_RING_UNREAD, "it is not read");
 		s = tw_ring_next(&r.rx);
 		p = tw_ring_payload(&r.rx, s, &len);
 		cr_assert_eq(len, sizeof(data));
 		cr_assert_eq(memcmp(p, data, len), 0);
 		tw_ring_advance(&r.rx, s, len);
-		cr_assert_not(tw_ring_release(&r.tx), "nobody has said that it is read");
+		cr_assert_eq(tw_ring_release(&r.tx), TW_RING_UNREAD,
+			     "nobody has said that it is read");
 		tw_ring_publish(&r.rx);
 		cr_assert_eq(in_memory(r.tx.bytes, BYTES), own_pages(r.tx.bytes, BYTES));
 		rest(&r);
@@ -452,6 +453,27 @@ Test(ring, rests)
 	}
 }
 
+/* Memory that is not shared is not taken back, and can be used on. */
+Test(ring, memory_is_kept)
+{
+	struct ring r;
+
+	fresh(&r, SLOTS, TW_RING_SECOND);
+	cr_assert_eq(mmap(r.mem, r.size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		     r.mem);
+	for (int i = 0; i < 20; i++) {
+		cr_assert(tw_ring_room(&r.tx, 1000, 0));
+		put_len(&r, 1000);
+		take_len(&r, 1000);
+		cr_assert_eq(tw_ring_release(&r.tx), TW_RING_UNREAD);
+		tw_ring_publish(&r.rx);
+		cr_assert_eq(tw_ring_release(&r.tx), TW_RING_KEPT);
+		cr_assert(tw_ring_grown(&r.tx));
+	}
+	stop(&r);
+}
+
 /* A reader that has not come home yet has the home slots, and no others. */
 Test(ring, not_home)
 {
@@ -459,7 +481,7 @@ Test(ring, not_home)
 	unsigned n = 0;
 
 	start_of(&r, 256, 100, 0);
-	cr_assert_not(tw_ring_release(&r.tx));
+	cr_assert_eq(tw_ring_release(&r.tx), TW_RING_UNREAD);
 	for (; tw_ring_room(&r.tx, 8, 0); n++)
 		put_len(&r, 8);
 	cr_assert_eq(n, TW_RING_HOME - 1);
