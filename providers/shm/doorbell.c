@@ -76,11 +76,6 @@ bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since)
 	return (int64_t)(tw_shm_polled_at(l) - since) > 0;
 }
 
-bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
-{
-	return tw_shm_polled_since(l, tw_clock() - tw_clock_us(us));
-}
-
 /*
  * Rings, unless a doorbell since the peer's last poll is still in flight, whose reader sees our
  * packet. It may be about to look at something else first, so after false the caller may want to

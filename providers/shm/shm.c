@@ -305,7 +305,7 @@ static bool shm_do_polls(struct tw_link *link, uint64_t since)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
-	return tw_shm_polled_since(l, since - 1) && tw_shm_polled_within(l, TW_SHM_STALE_US);
+	return tw_shm_polled_since(l, since - 1);
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)

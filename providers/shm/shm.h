@@ -25,7 +25,6 @@
 
 #define TW_SHM_HALF_MAX 64	 /* most connections without a hello */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
-#define TW_SHM_STALE_US 40	 /* longest time since the last poll of a peer that copies with us */
 
 /* A message of the handshake, in host byte order. */
 struct tw_shm_hello {
@@ -154,7 +153,6 @@ uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep);
 uint64_t tw_shm_polled_at(const struct tw_shm_link *l);
 /* True if it has polled since this tick, or in the last us microseconds. */
 bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since);
-bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 
 /*
  * shm.c: the peer has rung. Reads its ring at once, as the caller may poll only once and

@@ -98,9 +98,9 @@ void tw_poll_events(struct tw_ep *ep)
 
 /*
  * A program that polls without ever calling the system keeps its processor from the process
- * that it waits for, if they share it. So one that has polled in vain for some time yields,
- * as a blocking call does between its own polls. Nobody else may enter meanwhile: callers of a
- * poll rely on that.
+ * that it waits for, if they share it. So one for which nothing has happened since the last look
+ * yields, as a blocking call does between its own polls. Nobody else may enter meanwhile: callers
+ * of a poll rely on that.
  */
 static void yield_idle(struct tw_ep *ep, uint64_t now)
 {
@@ -110,8 +110,8 @@ static void yield_idle(struct tw_ep *ep, uint64_t now)
 	if (done != ep->done_seen) {
 		ep->done_seen = done;
 		ep->done_at = now;
-	} else if (now - ep->done_at > tw_clock_us(TW_SPIN_YIELD_US) && !ep->nwaiting &&
-		   ep->host.state == TW_POLLING && !tw_lock_contended(&ep->slot->lock)) {
+	} else if (!ep->nwaiting && ep->host.state == TW_POLLING &&
+		   !tw_lock_contended(&ep->slot->lock)) {
 		sched_yield();
 	}
 }
@@ -211,8 +211,7 @@ unsigned tw_progress(struct tw_ep *ep)
 	if (tw_unlikely(ep->host.state))
 		tw_idle_event(ep, TW_IDLE_POLL);
 	/* First: packets of the doorbells that it reads are found below. */
-	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
-			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
+	if (tw_unlikely(left || atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
 		progress_slow_path(ep);
 	if (tw_unlikely((polls & (TW_RXQ_SHOWS - 1)) == 0))
 		tw_poll_show(&ep->host.rxqs);

@@ -3,16 +3,18 @@
  * The bytes of a transfer: by which protocol, and piece by piece. Copy: packets, which both sides
  * copy at once. Get: the receiver reads the sender's memory.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/fast.h"
 #include "engine/window.h"
 
-#define STILL_BYTES 65536    /* so many for each microsecond: an eighth of what a get takes, */
-#define STILL_MAX (4u << 20) /* up to so many */
-#define PUSH_BUDGET 16	     /* pieces pushed in one go */
-#define PIECE (256 * 1024)   /* bytes of one get or put */
+#define GET_BYTES 8192		   /* that a get moves in a microsecond */
+#define AWAIT_MAX (1u << 20)	   /* as long as a get of so many takes, a poll is awaited */
+#define AWAIT_YIELD_US 1	   /* a peer that has a processor polls within this time */
+#define PUSH_BUDGET 16		   /* pieces pushed in one go */
+#define PIECE (256 * 1024)	   /* bytes of one get or put */
 #define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
 #define BUDGET (512 * 1024)	   /* bytes pulled in one go */
 #define NPIECES 16		   /* pieces of memory of one get or put */
@@ -21,25 +23,34 @@
 
 /*
  * Whether the peer polls. It may have computed before it announced, or do so from now on: only a
- * poll from now on tells. One that polls may be in a system call just now, so the more a mistake
- * costs, the longer is the look.
+ * poll from now on tells. One that polls may be in a system call just now, or wait for this
+ * processor, so the look lasts as long as the get that a poll would save. Other threads of this
+ * process do not wait for that.
  */
 static bool await_poll(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
-	uint32_t us = 1 + tw_min(len, STILL_MAX) / STILL_BYTES;
-	uint64_t start = tw_clock(), end = start + tw_clock_us(us);
+	uint64_t start = tw_clock(), now = start;
+	uint64_t yield = start + tw_clock_us(AWAIT_YIELD_US);
+	uint64_t end = yield + tw_clock_us(tw_min(len, AWAIT_MAX) / GET_BYTES);
 
 	if (!ops->polls)
 		return false;
-	do {
+	for (;;) {
 		/* Else two sides that look at once would both look in vain. */
 		tw_poll_show(&p->ep->host.rxqs);
 		if (ops->polls(p->link, start))
 			return true;
-		tw_cpu_relax();
-	} while ((int64_t)(tw_clock() - end) < 0);
-	return false;
+		if ((int64_t)(now - end) >= 0)
+			return false;
+		if ((int64_t)(now - yield) < 0)
+			tw_cpu_relax();
+		else if (tw_lock_contended(&p->ep->slot->lock))
+			return false;
+		else
+			sched_yield();
+		now = tw_clock();
+	}
 }
 
 /*
@@ -165,11 +176,11 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 
 /*
  * A copy takes as long as many polls, so it counts as some: else the peer would think that this
- * side does not poll. As it counts TW_SLOW_EVERY, the polls that do more stay in step.
+ * side does not poll. As it counts TW_RXQ_POLLS, the polls that do more stay in step.
  */
 static void copied(struct tw_ep *ep)
 {
-	tw_poll_count(ep, tw_polls(ep) + TW_SLOW_EVERY);
+	tw_poll_count(ep, tw_polls(ep) + TW_RXQ_POLLS);
 	tw_poll_show(&ep->host.rxqs);
 }
 

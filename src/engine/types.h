@@ -34,7 +34,6 @@
 #define TW_REQ_GEN (TW_NARROW ? 28 : 38)
 #define TW_MAX_REQS (1u << (TW_REQ_GEN - TW_REQ_NUMBER))
 #define TW_FAST_MAX 1024      /* bytes that always leave as one packet */
-#define TW_SLOW_EVERY 256     /* polls between two readings of the clock, a power of two */
 #define TW_CREDITS_DUE 2048   /* lines to return before a packet is sent for it */
 #define TW_FOREVER UINT64_MAX /* a time limit that never comes */
 

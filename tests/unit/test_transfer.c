@@ -107,6 +107,8 @@ static bool computes(struct tw_link *link, uint64_t since)
 
 static const struct tw_provider silent = {.name = "silent", .send = no_room, .polls = computes};
 
+static const struct tw_interface none;
+
 static void start(void)
 {
 	tw_clock_init();
@@ -119,6 +121,9 @@ static void start(void)
 	ep->gauges = gauges;
 	tw_list_init(&ep->done);
 	tw_list_init(&ep->work);
+	tw_list_init(&ep->open);
+	ep->iface = &none;
+	ep->next_events = UINT64_MAX;
 	tw_pool_init(&ep->reqs, sizeof(struct tw_req), TW_MAX_REQS);
 	net = (struct tw_link){.provider = &silent, .peer = peer, .by_cpu = true, .can_get = true};
 	peers[0] = peer;
@@ -312,6 +317,16 @@ static enum tw_err get_any(struct tw_link *link, const struct iovec *iov, unsign
 	return TW_OK;
 }
 
+/* Some microseconds after the receiver has begun to look. */
+static bool polls_late(struct tw_link *link, uint64_t since)
+{
+	(void)link;
+	return tw_clock() - since > tw_clock_us(20);
+}
+
+static const struct tw_provider late = {
+	.name = "late", .send = note_type, .polls = polls_late, .get = get_any};
+
 static const struct tw_provider waking = {
 	.name = "waking", .send = note_type, .polls = polls, .get = get_any};
 
@@ -332,6 +347,31 @@ Test(transfer_peer, by_whether_the_sender_polls)
 	}
 }
 
+static enum tw_proto chosen(uint32_t len)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, memory, len);
+
+	net.provider = &late;
+	r->peer = peer;
+	r->xfer_len = r->len;
+	tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
+	return (enum tw_proto)r->proto;
+}
+
+/* It may wait for a processor, and is given some time, unless a thread waits for the endpoint. */
+Test(transfer_peer, a_late_poll_counts)
+{
+	enum tw_proto proto = TW_PROTO_COPY;
+
+	cr_assert_eq(chosen(1u << 20), TW_PROTO_COPY);
+	slot.lock.waiters = 1;
+	/* The thread may lose its processor before it looks for others. */
+	for (unsigned i = 0; i < 100 && proto == TW_PROTO_COPY; i++)
+		proto = chosen(1u << 20);
+	cr_assert_eq(proto, TW_PROTO_GET);
+	slot.lock.waiters = 0;
+}
+
 /* Sends ------------------------------------------------------------------------ */
 
 static const struct tw_provider remote = {.name = "remote", .send = note_type};
@@ -346,7 +386,6 @@ Test(transfer_peer, nothing_is_announced)
 	net.provider = &remote;
 	net.remote = true;
 	net.max_payload = 4096;
-	tw_list_init(&ep->open);
 	ep->eager_max = UINT32_MAX;
 	tw_list_init(&peer->open);
 	peer->txq = &tw_no_txq;
