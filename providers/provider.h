@@ -288,8 +288,9 @@ struct tw_provider {
 	bool (*alive)(struct tw_link *link);
 	/*
 	 * True if the peer has polled for packets since this tick. A peer that polls all the
-	 * time will have done so soon after any tick. NULL where that is not known, as a get
-	 * needs no poll of the peer.
+	 * time will have done so soon after any tick. The call counts as a poll of this side, so
+	 * that two that look at once see each other. NULL where that is not known, as a get needs
+	 * no poll of the peer.
 	 */
 	bool (*polls)(struct tw_link *link, uint64_t since);
 	/* Takes in the packets that have arrived. Returns their number. */

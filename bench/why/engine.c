@@ -237,7 +237,6 @@ bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned 
 	ep->awaited = e.awaited;
 	ep->changed_at = e.changed_at;
 	ep->changed_polls = e.changed_polls;
-	ep->done_at = e.done_at;
 	ep->takeovers = c[TW_C_TAKEOVER];
 	ep->done = c[TW_C_SEND_EAGER] + c[TW_C_SEND_RNDV] + c[TW_C_RECV_DONE] + c[TW_C_AM_SENT];
 	ep->unexp = calloc(MOST_UNEXP, sizeof *ep->unexp);

@@ -87,7 +87,7 @@ struct why_ep {
 	bool calls;   /* a thread is inside a blocking call */
 	bool asleep;  /* that sleeps */
 	bool awaited; /* the program sleeps on a descriptor of the endpoint */
-	uint64_t polls, takeovers, done, changed_at, changed_polls, done_at;
+	uint64_t polls, takeovers, done, changed_at, changed_polls;
 	struct why_unexp *unexp;
 	unsigned nunexp;
 	struct why_peer *peers;

@@ -303,8 +303,9 @@ static void shm_do_disarm(void *instance)
 
 static bool shm_do_polls(struct tw_link *link, uint64_t since)
 {
-	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
+	tw_ring_show_poll(&l->rx, tw_clock());
 	return tw_shm_polled_since(l, since - 1);
 }
 

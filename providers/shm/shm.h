@@ -151,7 +151,7 @@ void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now);
 uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep);
 /* The tick of the peer's last poll that it has shown. */
 uint64_t tw_shm_polled_at(const struct tw_shm_link *l);
-/* True if it has polled since this tick, or in the last us microseconds. */
+/* True if it has polled since this tick. */
 bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since);
 
 /*

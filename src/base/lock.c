@@ -73,8 +73,8 @@ void tw_lock_slow(struct tw_lock *l)
 	}
 	atomic_fetch_add_explicit(&l->waiters, 1, memory_order_relaxed);
 	tw_mutex_lock(&l->mutex);
-	atomic_fetch_sub_explicit(&l->waiters, 1, memory_order_relaxed);
 	revoke_bias(l, true);
+	atomic_fetch_sub_explicit(&l->waiters, 1, memory_order_relaxed);
 	l->by_mutex = true;
 	if ((l->biased_to & ~(uintptr_t)7) == me)
 		return;

@@ -98,22 +98,20 @@ void tw_poll_events(struct tw_ep *ep)
 
 /*
  * A program that polls without ever calling the system keeps its processor from the process
- * that it waits for, if they share it. So one for which nothing has happened since the last look
- * yields, as a blocking call does between its own polls. Nobody else may enter meanwhile: callers
- * of a poll rely on that.
+ * that it waits for, if they share it. So one that has sent, received and completed nothing since
+ * the last look yields, as a blocking call does between its own polls. Nobody else may enter
+ * meanwhile: callers of a poll rely on that.
  */
-static void yield_idle(struct tw_ep *ep, uint64_t now)
+static void yield_idle(struct tw_ep *ep)
 {
 	const uint64_t *c = ep->counters;
 	uint64_t done = ep->events + c[TW_C_SEND_EAGER] + c[TW_C_SEND_RNDV] + c[TW_C_RECV_DONE];
 
-	if (done != ep->done_seen) {
+	if (done != ep->done_seen)
 		ep->done_seen = done;
-		ep->done_at = now;
-	} else if (!ep->nwaiting && ep->host.state == TW_POLLING &&
-		   !tw_lock_contended(&ep->slot->lock)) {
+	else if (!ep->nwaiting && ep->host.state == TW_POLLING &&
+		 !tw_lock_contended(&ep->slot->lock))
 		sched_yield();
-	}
 }
 
 /* The occasional work of a polling program. */
@@ -127,7 +125,7 @@ static tw_noinline void progress_slow_path(struct tw_ep *ep)
 	tw_expire_due(ep, now);
 	tw_trim_later(ep);
 	tw_txqs_count(ep);
-	yield_idle(ep, now);
+	yield_idle(ep);
 	/*
 	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
 	 * here might be meant for it.

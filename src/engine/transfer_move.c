@@ -24,25 +24,26 @@
 /*
  * Whether the peer polls. It may have computed before it announced, or do so from now on: only a
  * poll from now on tells. One that polls may be in a system call just now, or wait for this
- * processor, so the look lasts as long as the get that a poll would save. Other threads of this
- * process do not wait for that.
+ * processor, so the look lasts as long as the get that a poll would save. A thread that waits for
+ * the endpoint ends it. After a look in vain the peer has to poll before there is another.
  */
-static bool await_poll(const struct tw_peer *p, uint32_t len)
+static bool await_poll(struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
 	uint64_t start = tw_clock(), now = start;
 	uint64_t yield = start + tw_clock_us(AWAIT_YIELD_US);
 	uint64_t end = yield + tw_clock_us(tw_min(len, AWAIT_MAX) / GET_BYTES);
 
-	if (!ops->polls)
+	if (!ops->polls || (p->vain_look && !ops->polls(p->link, p->vain_look)))
 		return false;
+	p->vain_look = 0;
 	for (;;) {
 		/* Else two sides that look at once would both look in vain. */
 		tw_poll_show(&p->ep->host.rxqs);
 		if (ops->polls(p->link, start))
 			return true;
 		if ((int64_t)(now - end) >= 0)
-			return false;
+			break;
 		if ((int64_t)(now - yield) < 0)
 			tw_cpu_relax();
 		else if (tw_lock_contended(&p->ep->slot->lock))
@@ -51,6 +52,8 @@ static bool await_poll(const struct tw_peer *p, uint32_t len)
 			sched_yield();
 		now = tw_clock();
 	}
+	p->vain_look = now;
+	return false;
 }
 
 /*

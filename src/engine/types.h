@@ -289,6 +289,7 @@ struct tw_peer {
 	uint64_t rx_imm;	  /* of the packet that is being taken */
 	struct tw_source *source; /* of receives from it only, or NULL */
 	struct tw_stats_peer *show;
+	uint64_t vain_look;	 /* tick of a look for its polls in vain, 0: there was one since */
 	uint64_t begun;		 /* tick */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
 	uint32_t filter;	 /* its own, which connects must present */
@@ -444,7 +445,7 @@ struct tw_ep {
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
-	uint64_t done_seen, done_at;	    /* how much had been done, and when: see yield_idle() */
+	uint64_t done_seen;   /* how much had been done at the last look: see yield_idle() */
 	uint64_t changed_at, changed_polls; /* tick and number of polls of the last change of state */
 	/* Waiting; see wait.c. */
 	bool closing;

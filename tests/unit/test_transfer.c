@@ -347,15 +347,41 @@ Test(transfer_peer, by_whether_the_sender_polls)
 	}
 }
 
-static enum tw_proto chosen(uint32_t len)
+static enum tw_proto chosen(const struct tw_provider *ops, uint32_t len)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, memory, len);
 
-	net.provider = &late;
+	net.provider = ops;
 	r->peer = peer;
 	r->xfer_len = r->len;
 	tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
 	return (enum tw_proto)r->proto;
+}
+
+static unsigned looks;
+
+static bool never_polls(struct tw_link *link, uint64_t since)
+{
+	(void)link, (void)since;
+	looks++;
+	return false;
+}
+
+static const struct tw_provider busy = {
+	.name = "busy", .send = note_type, .polls = never_polls, .get = get_any};
+
+/* One that announces many messages, and computes, delays its receiver once. */
+Test(transfer_peer, looks_in_vain_once)
+{
+	cr_assert_eq(chosen(&busy, 1u << 20), TW_PROTO_GET);
+	cr_assert_gt(looks, 1u);
+	for (unsigned i = 0; i < 10; i++) {
+		looks = 0;
+		cr_assert_eq(chosen(&busy, 1u << 20), TW_PROTO_GET);
+		cr_assert_eq(looks, 1u);
+	}
+	has_polled = true;
+	cr_assert_eq(chosen(&waking, 1u << 20), TW_PROTO_COPY);
 }
 
 /* It may wait for a processor, and is given some time, unless a thread waits for the endpoint. */
@@ -363,11 +389,11 @@ Test(transfer_peer, a_late_poll_counts)
 {
 	enum tw_proto proto = TW_PROTO_COPY;
 
-	cr_assert_eq(chosen(1u << 20), TW_PROTO_COPY);
+	cr_assert_eq(chosen(&late, 1u << 20), TW_PROTO_COPY);
 	slot.lock.waiters = 1;
 	/* The thread may lose its processor before it looks for others. */
 	for (unsigned i = 0; i < 100 && proto == TW_PROTO_COPY; i++)
-		proto = chosen(1u << 20);
+		proto = chosen(&late, 1u << 20);
 	cr_assert_eq(proto, TW_PROTO_GET);
 	slot.lock.waiters = 0;
 }
