@@ -156,49 +156,34 @@ void tw_shm_grown(struct tw_shm_ep *ep)
 	ep->host->up->timer(ep->host, ep->shrink_at);
 }
 
-/* Whether a grown ring was written since the last look at it, or what became of its memory. */
-enum shrink { SHRINK_WRITTEN, SHRINK_RELEASED, SHRINK_UNREAD, SHRINK_KEPT };
-
 /*
  * Releases the memory of a ring that had no packet since the last check. Its reader may have to
  * take a packet first; one that computes is rung for it.
  */
-static enum shrink link_shrink(struct tw_shm_link *l)
+static enum tw_ring_release link_shrink(struct tw_shm_link *l)
 {
-	uint32_t head = l->tx.head;
-	enum tw_ring_release released;
+	enum tw_ring_release released = TW_RING_WRITTEN;
 
-	if (head != l->shrink_head) {
-		l->shrink_head = head;
-		return SHRINK_WRITTEN;
+	if (l->tx.head == l->shrink_head) {
+		released = tw_ring_release(&l->tx);
+		if (released == TW_RING_WRITTEN)
+			tw_shm_written(l, TW_SEND_ENGINE);
+		else if (released == TW_RING_UNREAD)
+			tw_shm_doorbell_ring(l);
 	}
-	released = tw_ring_release(&l->tx);
 	l->shrink_head = l->tx.head;
-	if (l->tx.head != head) {
-		tw_shm_written(l, TW_SEND_ENGINE);
-		return SHRINK_WRITTEN;
-	}
-	switch (released) {
-	case TW_RING_RELEASED:
-		return SHRINK_RELEASED;
-	case TW_RING_KEPT:
-		return SHRINK_KEPT;
-	case TW_RING_UNREAD:
-		break;
-	}
-	/* It may be read before the call returns: this look has not seen that. */
-	tw_shm_doorbell_ring(l);
-	return SHRINK_UNREAD;
+	return released;
 }
 
 /*
  * Readers that take nothing, as their process is stopped, are looked at more and more seldom. In
  * the end they are left until the next check of any: looking for ever would keep this process
- * awake. Memory that the system does not take back stays.
+ * awake. Memory that the system does not take back stays. A reader may take its packets at any
+ * moment, so what was seen of a ring is not asked a second time.
  */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 {
-	bool seen[SHRINK_KEPT + 1] = {false};
+	bool seen[TW_RING_KEPT + 1] = {false}, left;
 
 	if (!ep->shrink_at || now < ep->shrink_at)
 		return ep->shrink_at;
@@ -208,12 +193,12 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 		if (tw_ring_grown(&l->tx))
 			seen[link_shrink(l)] = true;
 	}
-	ep->shrink_us = seen[SHRINK_WRITTEN] || seen[SHRINK_RELEASED] ? SHRINK_US
-								      : 2 * ep->shrink_us;
-	ep->shrink_at = (seen[SHRINK_WRITTEN] || seen[SHRINK_UNREAD]) &&
-					ep->shrink_us <= SHRINK_MAX_US
-				? now + tw_clock_us(ep->shrink_us)
-				: 0;
+	ep->shrink_us *= 2;
+	if (seen[TW_RING_WRITTEN] || seen[TW_RING_RELEASED])
+		ep->shrink_us = SHRINK_US;
+	left = seen[TW_RING_WRITTEN] || seen[TW_RING_UNREAD];
+	ep->shrink_at = left && ep->shrink_us <= SHRINK_MAX_US ? now + tw_clock_us(ep->shrink_us)
+							       : 0;
 	return ep->shrink_at;
 }
 

@@ -208,12 +208,12 @@ static unsigned batch_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw
 	/* It may have ended the link, whose memory stays until the provider's next progress. */
 	if (tw_unlikely(p->link != link))
 		return 0;
-	if (tw_unlikely(!payload) && tw_ring_jump(rx, s))
-		return 1;
 	if (tw_likely(err == TW_OK)) {
 		tw_ring_advance(rx, s, len);
 		return 1;
 	}
+	if (!payload && tw_ring_jump(rx, s))
+		return 1;
 	/* Without memory the message stays in the ring for the next poll. */
 	rx->refused = payload && err != TW_AGAIN;
 	*left |= err != TW_AGAIN;

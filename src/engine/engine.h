@@ -257,8 +257,7 @@ unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left);
  * look.
  */
 struct tw_req *tw_recv_alone(struct tw_ring_rx *rx);
-/* As tw_recv_alone(), for an interface whose messages may have immediate data, without a handler.
- */
+/* As tw_recv_alone(), for an interface with immediate data and without a handler. */
 struct tw_req *tw_recv_alone_imm(struct tw_ring_rx *rx);
 /*
  * Takes the next message of a peer straight from its ring, if it is one of the fast path with

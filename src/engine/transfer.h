@@ -91,8 +91,7 @@ static inline bool tw_transfer_takes(const struct tw_req *r, enum tw_transfer_ev
 	return tw_transfer_rules[r->state][e].next != TW_XFER_NONE;
 }
 
-/* Applies the rule, which may end the request. TW_EPROTO: there is none, and nothing has changed.
- */
+/* Applies the rule, which may end the request. TW_EPROTO: there is none. */
 enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transfer_event e);
 /* Makes a request for one packet, which begins with that. False without memory. */
 bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_event e);

@@ -10,8 +10,8 @@
 #include "engine/fast.h"
 #include "engine/window.h"
 
-#define GET_BYTES 8192		   /* that a get moves in a microsecond */
-#define AWAIT_MAX (1u << 20)	   /* as long as a get of so many takes, a poll is awaited */
+#define GET_BYTES 8192		   /* bytes that a get moves in a microsecond */
+#define AWAIT_MAX (1u << 20)	   /* a look lasts no longer than a get of so many bytes */
 #define AWAIT_YIELD_US 1	   /* a peer that has a processor polls within this time */
 #define PUSH_BUDGET 16		   /* pieces pushed in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */

@@ -35,8 +35,8 @@ uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whol
 uint32_t tw_unexp_count_to(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole,
 			   uint32_t most);
 /*
- * Claims a message: no receive will match it. The caller owes one of the next three calls,
- * of which tw_unexp_take() is for whole messages.
+ * Takes a message from the queue: no receive will match it. The caller owes one of the next
+ * three calls, of which tw_unexp_take() is for whole messages.
  */
 static inline void tw_unexp_unqueue(struct tw_ep *ep, struct tw_unexp_msg *u)
 {

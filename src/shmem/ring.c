@@ -391,15 +391,18 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 	return atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire) == tx->head;
 }
 
-/* Sends the reader home, if it is not there. */
-static void go_home(struct tw_ring_tx *tx)
+/* True if the reader is not at home, and is sent there. */
+static bool go_home(struct tw_ring_tx *tx)
 {
-	if (from_home(tx) >= TW_RING_HOME) {
+	bool away = from_home(tx) >= TW_RING_HOME;
+
+	if (away) {
 		stamp_move(tx, TW_RING_JUMP);
 		/* All slots but that one are free, and it is not at home. */
 		tx->head = tx->taken = tw_ring_home(tx->head, tx->which, tx->nslots);
 	}
 	stay_home(tx);
+	return away;
 }
 
 bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
@@ -433,10 +436,8 @@ enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx)
 	if (tx->bready && !drop_pages(tx->bytes, tx->nbytes))
 		return TW_RING_KEPT;
 	tx->bready = 0;
-	if (tx->slots_ready)
-		go_home(tx);
-	if (!tw_ring_drained(tx))
-		return TW_RING_UNREAD;
+	if (tx->slots_ready && go_home(tx))
+		return TW_RING_WRITTEN;
 	if (tx->away_ready && !drop_pages(tx->away, tw_ring_home_at(tx->nslots)))
 		return TW_RING_KEPT;
 	tx->away_ready = false;

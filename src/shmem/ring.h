@@ -283,15 +283,13 @@ static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
 	return tx->bready || tx->away_ready;
 }
 
-/*
- * Releases what lies beyond the home page. It may write a packet that the reader must take first:
- * then the head has moved.
- */
 enum tw_ring_release {
 	TW_RING_RELEASED,
-	TW_RING_UNREAD, /* in use until the reader has taken what was written */
-	TW_RING_KEPT,	/* the system does not take the memory back */
+	TW_RING_WRITTEN, /* a packet was written, which the reader must take first */
+	TW_RING_UNREAD,	 /* the reader has not taken all packets */
+	TW_RING_KEPT,	 /* the system does not take the memory back */
 };
+/* Releases what lies beyond the home page. */
 enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx);
 /* True if a slot that tw_ring_payload() refused sends the reader elsewhere, who goes there. */
 bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);

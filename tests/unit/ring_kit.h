@@ -148,9 +148,11 @@ static inline int take(struct ring *r, const struct packet *want)
 static inline void rest(struct ring *r)
 {
 	uint32_t head = r->tx.head;
+	enum tw_ring_release released = tw_ring_release(&r->tx);
 
-	if (tw_ring_release(&r->tx) == TW_RING_RELEASED)
+	if (released == TW_RING_RELEASED)
 		return;
+	cr_assert_eq(released, TW_RING_WRITTEN);
 	cr_assert_neq(r->tx.head, head);
 	cr_assert_eq(tw_ring_release(&r->tx), TW_RING_UNREAD, "the reader is not at home");
 	cr_assert_eq(take(r, NULL), 0);

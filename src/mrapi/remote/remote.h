@@ -31,8 +31,7 @@ static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 bool tw_mrapi_remote_hosts(void);
 /* Whether the other hosts agree to a new object: EXISTS. */
 mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
-/* Whether they agree to a new node of this process, which is gone again if not: NODE_INITIALIZED.
- */
+/* Whether they agree to a new node of this process, which is gone if not: NODE_INITIALIZED. */
 mrapi_status_t tw_mrapi_remote_join(uint32_t me);
 /* An object or a node of this host is no more. */
 void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
