@@ -117,8 +117,7 @@ static tw_inline void batch_done(struct tw_peer *p, struct tw_list *done, unsign
 	tw_list_splice_tail(&ep->done, done);
 	ep->events++;
 	ep->gauges[TW_G_POSTED] -= n;
-	/* A handler must see messages at once. */
-	p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
+	tw_recv_hold(p);
 }
 
 /* Takes messages that meet receives of a matcher, which has all that they could meet. */

@@ -312,7 +312,6 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
 	ep->rndv = (uint8_t)tw_settings_choice(tw_settings.rndv, TW_RNDV_CHOICES);
-	ep->short_max = tw_min((uint32_t)TW_FAST_MAX, ep->eager_max);
 	ep->epfd = ep->wakefd = ep->stats_fd = ep->pollable.fd = ep->pollable.event = -1;
 	tw_list_init(&ep->done);
 	tw_list_init(&ep->work);

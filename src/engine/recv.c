@@ -159,8 +159,6 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 	p->show->msgs_received++;
 	if (len == tw_hdr_len(hdr)) {
 		tw_recv_eager_done(p, r, sync, ref);
-		/* A handler must see messages at once. */
-		p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
 		return TW_OK;
 	}
 	p->rx_req = r;

@@ -51,10 +51,23 @@ static inline void tw_recv_imm(struct tw_req *r, bool imm, uint64_t data)
 /* Gives a claiming receive memory for a message of which nothing is here yet. */
 bool tw_recv_alloc(struct tw_ep *ep, struct tw_req *r, uint32_t len);
 
+/*
+ * A receive is over: if it was the last, the next slot is its writer's (doc/decisions.md, 162).
+ * A handler must see messages at once.
+ */
+static inline void tw_recv_hold(struct tw_peer *p)
+{
+	struct tw_ep *ep = p->ep;
+
+	ep->came = true;
+	p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
+}
+
 /* An eager message has completely reached its receive. */
 static inline void tw_recv_eager_done(struct tw_peer *p, struct tw_req *r, bool sync,
 				      struct tw_ref ref)
 {
+	tw_recv_hold(p);
 	tw_credits_release(p, tw_credit_cost(r->msg_len));
 	if (tw_unlikely(sync)) {
 		r->remote = ref;

@@ -246,8 +246,8 @@ void tw_txqs_close(struct tw_ep *ep)
 		tw_txq_close(tw_list_first(&ep->open, struct tw_peer, open));
 }
 
-/* A short message of one piece, with an empty send queue. */
-static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match,
+/* A message of one packet and one piece, with an empty send queue. */
+static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t len, uint64_t match,
 				 const uint64_t *imm)
 {
 	struct tw_ep *ep = p->ep;
@@ -258,8 +258,10 @@ static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t l
 	uint16_t credits;
 
 	tw_txq_close(p); /* counts its credits; its messages precede this one */
-	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->short_max || cost > p->credits ||
+	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->eager_max || cost > p->credits ||
 			!tw_list_empty(&p->sendq)))
+		return false;
+	if (len > TW_FAST_MAX && len > piece_of(p, len))
 		return false;
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, credits, len, match);
@@ -298,7 +300,7 @@ static void txq_open(struct tw_peer *p)
 	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open))
 		return;
 	txq = p->link->txq;
-	if (!txq || !tw_ring_room_small(txq) || p->ep->short_max < TW_FAST_MAX)
+	if (!txq || !tw_ring_room_small(txq) || p->ep->eager_max < TW_FAST_MAX)
 		return;
 	/* The message that polls does not use the txq. */
 	n = tw_min(txq->limit - txq->head, POLL_EVERY - 1 - p->unpolled);
@@ -316,8 +318,8 @@ static void txq_open(struct tw_peer *p)
 	tw_list_add_tail(&p->ep->open, &p->open);
 }
 
-/* After a message of send_short(). */
-static inline void count_short(struct tw_peer *p)
+/* After a message of send_whole(). */
+static inline void count_whole(struct tw_peer *p)
 {
 	send_count(p);
 	txq_open(p);
@@ -345,9 +347,9 @@ bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 	p = tw_peer_at(ep, to);
 	if (imm)
 		word = htole64(*imm);
-	if (!p || !send_short(p, data, len, match, imm ? &word : NULL))
+	if (!p || !send_whole(p, data, len, match, imm ? &word : NULL))
 		return false;
-	count_short(p);
+	count_whole(p);
 	return true;
 }
 
@@ -387,10 +389,10 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		return;
 	}
 	if ((!TW_USES_PIECES || r->nsegs == 1) && !(r->flags & (TW_R_SYNC | TW_R_URGENT)) &&
-	    !r->extra && send_short(p, r->seg.ptr, r->len, r->match, NULL)) {
+	    !r->extra && send_whole(p, r->seg.ptr, r->len, r->match, NULL)) {
 		r->xfer_len = r->len;
 		tw_req_complete(ep, r, TW_S_OK);
-		count_short(p);
+		count_whole(p);
 	} else {
 		engine_send_any(p, r);
 		send_count(p);

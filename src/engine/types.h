@@ -423,7 +423,7 @@ struct tw_ep {
 	} provs[TW_MAX_PROVIDERS], polled[TW_MAX_PROVIDERS]; /* polled: by every progress */
 	struct tw_prov lender;				     /* of host.rxqs; ops NULL: none */
 	struct tw_pool reqs;
-	uint32_t eager_max, short_max; /* short: in one packet */
+	uint32_t eager_max;
 	uint8_t rndv;		       /* enum tw_rndv */
 	/* -- */
 	struct tw_host host;

@@ -174,7 +174,7 @@ static bool fi_send_inject(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw
 	bool sent = true;
 
 	if (!d || d->state != TW_FI_DEST_UP || (op->bits & (TW_FI_SYNC | TW_FI_FENCE)) ||
-	    op->nsegs > 1 || op->len > TW_FAST_MAX ||
+	    op->nsegs > 1 || ((op->bits & TW_FI_COPIED) && op->len > TW_FI_INJECT) ||
 	    tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
 		return false;
 	if (cq) {
