@@ -71,7 +71,7 @@ static uint64_t over_time(bool around, void *to, const void *from, size_t n)
 
 void tw_copy_over(struct tw_over *over, void *to, const void *from, size_t n)
 {
-	struct tw_over_class *o = n < TW_OVER_LONG ? &over->shorter : &over->longer;
+	struct tw_over_class *o = n <= TW_OVER_SHORT ? &over->shorter : &over->longer;
 
 	if (n < TW_OVER_MIN) {
 		tw_copy(to, from, n);

@@ -58,9 +58,11 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
  */
 #define TW_OVER_MIN 512u   /* shorter copies always go through the cache */
 #define TW_OVER_LONG 2048u /* from here on through it by REP MOVSB */
+#define TW_OVER_SHORT 4160u /* 4 KiB and a line; longer ones choose apart */
 /* Copies. A prime, so that a trial is not always at one place of a ring. */
 #define TW_OVER_PERIOD 251u
 #define TW_OVER_TRIAL 30u /* the number of the copy that is timed through the cache */
+#define TW_OVER_SOON 10u  /* copies before that, if the lines are others */
 
 /* Of copies that share a way. Zeros: none yet. */
 struct tw_over_class {
@@ -70,11 +72,24 @@ struct tw_over_class {
 	uint64_t ticks; /* that it took */
 };
 struct tw_over {
-	struct tw_over_class shorter; /* than TW_OVER_LONG */
+	struct tw_over_class shorter; /* up to TW_OVER_SHORT */
 	struct tw_over_class longer;
 };
 
 void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n);
+
+/* Whether copies of this length go around the cache. */
+static inline bool tw_over_around(const struct tw_over *o, size_t n)
+{
+	return n >= TW_OVER_MIN && (n <= TW_OVER_SHORT ? o->shorter.around : o->longer.around);
+}
+
+/* Copies of this length go to other lines from now on: soon both ways are timed again. */
+static inline void tw_over_anew(struct tw_over *o, size_t n)
+{
+	if (n >= TW_OVER_MIN && n <= TW_OVER_SHORT)
+		o->shorter = (struct tw_over_class){.copies = TW_OVER_TRIAL - TW_OVER_SOON};
+}
 
 /* Whether a copy of this length is the one around the cache. Lengths that differ do not compare. */
 static inline bool tw_over_pairs(const struct tw_over_class *o, size_t n)

@@ -101,9 +101,11 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 		.nslots = nslots,
 		.mask = nslots - 1,
 		.nbytes = nbytes,
+		.part = nbytes,
 		.share = share,
 		.which = (uint8_t)which,
 	};
+	tx->want = nbytes;
 	tx->away = (char *)mem + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
 	tx->head = tx->taken = tw_ring_home(0, which, nslots);
 	stay_home(tx);
@@ -119,6 +121,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 		.nslots = nslots,
 		.mask = nslots - 1,
 		.nbytes = nbytes,
+		.part = nbytes,
 		.max_payload = tw_ring_max_payload(nbytes),
 		.which = (uint8_t)which,
 	};
@@ -152,40 +155,26 @@ static void ring_look(struct tw_ring_tx *tx)
 	ring_set_limit(tx);
 }
 
-/* Where the part of the byte area that is in use ends. */
-static uint32_t ring_bytes_end(const struct tw_ring_tx *tx)
+/* True if a payload has space in the part that is wanted. */
+static bool bytes_fit(const struct tw_ring_tx *tx, uint32_t len)
 {
-	return tw_min(tx->bready, tx->share->each);
+	uint32_t pos = tx->bhead;
+
+	/* The bytes up to the end of the area count as written. */
+	tw_ring_place(&pos, len, tx->want, tx->nbytes);
+	return pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
 }
 
-/* A position of the byte area, or the next one that is its start. */
-static inline void to_start(uint32_t *pos, uint32_t nbytes)
+/* True if the reader must be sent a new size of the part before a payload of this length. */
+static bool ring_must_say(const struct tw_ring_tx *tx, uint32_t len)
 {
-	*pos += -*pos & (nbytes - 1);
-}
-
-/* True if a slot must send the reader to the start of the byte area before such a payload. */
-static bool ring_must_restart(const struct tw_ring_tx *tx, uint32_t len)
-{
-	uint32_t end = ring_bytes_end(tx);
-
-	return len > TW_RING_INLINE && end < tx->nbytes &&
-	       (tx->bhead & (tx->nbytes - 1)) + len > end;
+	return len > TW_RING_INLINE && tx->want != tx->part;
 }
 
 static bool ring_fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	uint32_t pos = tx->bhead, slots = ring_must_restart(tx, len);
-
-	if (tx->head - tx->taken + slots + reserve >= tx->nslots)
-		return false;
-	if (len <= TW_RING_INLINE)
-		return true;
-	/* The bytes up to the end of the area count as written. */
-	if (slots)
-		to_start(&pos, tx->nbytes);
-	tw_ring_place(&pos, len, tx->nbytes);
-	return pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
+	return tx->head - tx->taken + ring_must_say(tx, len) + reserve < tx->nslots &&
+	       (len <= TW_RING_INLINE || bytes_fit(tx, len));
 }
 
 /* Whole pages of the system; what shares one with something else stays. */
@@ -196,22 +185,6 @@ static bool drop_pages(void *at, size_t len)
 	return from >= to || madvise((void *)from, to - from, MADV_REMOVE) == 0;
 }
 
-/* The part of the byte area that is in use becomes twice as large, up to its share. */
-static bool grow_bytes(struct tw_ring_tx *tx)
-{
-	uint32_t least = tw_min(TW_RING_BYTES_LEAST, tx->nbytes), from = tx->bready;
-	uint32_t to = tw_min(tw_max(2 * from, least), tw_min(tx->share->each, tx->nbytes));
-
-	if (to <= from)
-		return true;
-	if (!make_pages(tx->bytes + from, to - from)) {
-		drop_pages(tx->bytes + from, to - from);
-		return false;
-	}
-	tx->bready = to;
-	return true;
-}
-
 static void ring_count(struct tw_ring_tx *tx, bool in_use)
 {
 	if (tx->in_use == in_use)
@@ -220,21 +193,77 @@ static void ring_count(struct tw_ring_tx *tx, bool in_use)
 	ring_share_out(tx->share, in_use ? tx->share->rings + 1 : tx->share->rings - 1);
 }
 
-/* True if the next payload goes beyond the pages that exist, which it follows. */
-static bool ring_at_end(const struct tw_ring_tx *tx, uint32_t len)
+/* Makes pages up to there, twice as many each time, of the part that is wanted. */
+static bool bytes_ready(struct tw_ring_tx *tx, uint32_t end)
 {
-	uint32_t at = tx->bhead & (tx->nbytes - 1);
+	uint32_t from = tx->bready, to = tw_max(2 * from, 2u * TW_PAGE);
 
-	return at + len > tx->bready && (at <= tx->bready || !tx->bready);
+	if (tw_likely(end <= from))
+		return true;
+	while (to < end)
+		to *= 2;
+	to = tw_min(to, tx->want);
+	if (!make_pages(tx->bytes + from, to - from)) {
+		drop_pages(tx->bytes + from, to - from);
+		return false;
+	}
+	tx->bready = to;
+	return true;
+}
+
+/*
+ * True if this side has read between the next packet and the last one, and between that one and
+ * the one before.
+ */
+static bool ring_pingpong(const struct tw_ring_tx *tx)
+{
+	return tx->pingpong && tx->last_read != tx->back->tail;
+}
+
+/*
+ * The part of the byte area for a payload: the share of the ring. Where that ends, short payloads
+ * of a ping-pong go on in little of it, which stays in the caches of both sides, as long as it is
+ * free and they are written through the cache (doc/decisions.md, 171).
+ */
+static uint32_t part_for(struct tw_ring_tx *tx, uint32_t len)
+{
+	uint32_t at = tx->bhead & (tx->nbytes - 1), share = tw_min(tx->share->each, tx->nbytes);
+
+	/* After a rest the pages are made from the start on. */
+	if (!tx->bready && at + len > TW_RING_BYTES_LEAST)
+		return TW_RING_BYTES_LEAST;
+	if (len > TW_OVER_SHORT)
+		return share;
+	tx->want = tw_min(tx->part, share);
+	if (tw_likely(at && at + len <= tx->want))
+		return tx->want;
+	if (!ring_pingpong(tx) ||
+	    (tx->part == TW_RING_PART_LEAST && tw_over_around(&tx->over, len)))
+		return share;
+	tx->want = TW_RING_PART_LEAST;
+	if (!bytes_fit(tx, len))
+		ring_look(tx);
+	if (!bytes_fit(tx, len))
+		return share;
+	if (tx->part != tx->want)
+		tw_over_anew(&tx->over, len);
+	return tx->want;
 }
 
 /* Before a payload goes there. Without memory it goes where there is some; false if nowhere. */
 static bool use_bytes(struct tw_ring_tx *tx, uint32_t len)
 {
+	uint32_t pos = tx->bhead;
+
 	ring_count(tx, true);
-	if (tw_likely(!ring_at_end(tx, len)) || grow_bytes(tx) || tx->bready)
+	tx->want = part_for(tx, len);
+	if (tw_likely(bytes_ready(tx, tw_ring_place(&pos, len, tx->want, tx->nbytes) + len)))
 		return true;
-	ring_count(tx, false);
+	tx->want = tw_min(tx->want, tx->bready);
+	if (tx->want >= 2 * tw_ring_span(len))
+		return true;
+	tx->want = tx->part;
+	ring_count(tx, tx->bready);
 	return false;
 }
 
@@ -268,7 +297,7 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
 	if (len > TW_RING_INLINE && !use_bytes(tx, len))
 		return false;
-	if (tw_unlikely(!tx->slots_ready) && tx->head + ring_must_restart(tx, len) - tx->edge < 2 &&
+	if (tw_unlikely(!tx->slots_ready) && tx->head + ring_must_say(tx, len) - tx->edge < 2 &&
 	    !make_slots(tx))
 		return false;
 	if (tw_likely(ring_fits(tx, len, reserve)))
@@ -294,7 +323,7 @@ static inline void demote(const void *line)
 static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t pos = tx->bhead;
-	uint8_t *at = tx->bytes + tw_ring_place(&pos, len, tx->nbytes);
+	uint8_t *at = tx->bytes + tw_ring_place(&pos, len, tx->part, tx->nbytes);
 
 	/* By four lines: beyond the end too, which costs less than to ask. */
 	for (uint32_t i = 0; i < len; i += 4 * TW_LINE) {
@@ -305,17 +334,14 @@ static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 	}
 }
 
-/*
- * True if this side has read between this packet and the last one, and between that one and
- * the one before.
- */
+/* The same, of the packet that is written now. */
 static bool pingpong_detected(struct tw_ring_tx *tx)
 {
-	bool read = tx->last_read != tx->back->tail, before = tx->pingpong;
+	bool pingpong = ring_pingpong(tx);
 
+	tx->pingpong = tx->last_read != tx->back->tail;
 	tx->last_read = tx->back->tail;
-	tx->pingpong = read;
-	return read && before;
+	return pingpong;
 }
 
 /* Writes a packet of a ping-pong pattern. It would slow down a stream (doc/decisions.md, 21). */
@@ -337,16 +363,17 @@ static void stamp_move(struct tw_ring_tx *tx, uint32_t where)
 /* The place of a payload of the byte area, which is taken. */
 static inline uint8_t *ring_reserve(struct tw_ring_tx *tx, uint32_t len)
 {
-	uint8_t *at = tx->bytes + tw_ring_place(&tx->bhead, len, tx->nbytes);
+	uint8_t *at = tx->bytes + tw_ring_place(&tx->bhead, len, tx->part, tx->nbytes);
 
 	tx->bhead += tw_ring_span(len);
-	return at;
+	return at + tw_ring_lead(len);
 }
 
 void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
 			   uint32_t len)
 {
-	bool pingpong = pingpong_detected(tx), some = len > TW_RING_INLINE && len <= TW_RING_PINGPONG;
+	bool pingpong = pingpong_detected(tx),
+	     some = len > TW_RING_INLINE && len <= TW_RING_PINGPONG;
 
 	if (pingpong && some)
 		stamp_pingpong(tx, s, data, len);
@@ -363,9 +390,9 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 	struct tw_slot *s;
 	uint8_t *data, *to;
 
-	if (tw_unlikely(ring_must_restart(tx, len))) {
-		stamp_move(tx, TW_RING_RESTART);
-		to_start(&tx->bhead, tx->nbytes);
+	if (tw_unlikely(ring_must_say(tx, len))) {
+		stamp_move(tx, TW_RING_PART | tx->want / TW_LINE);
+		tx->part = tx->want;
 	}
 	s = len > TW_RING_INLINE ? tw_ring_slot_or_token(tx, 0) : &tx->slots[tx->head & tx->mask];
 	data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data;
@@ -380,7 +407,7 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 
 uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx)
 {
-	uint32_t end = ring_bytes_end(tx), at = tx->bhead & (tx->nbytes - 1);
+	uint32_t end = tw_min(tx->part, tx->bready), at = tx->bhead & (tx->nbytes - 1);
 
 	return tx->in_use && at < end ? tw_min(end - at, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
 }
@@ -405,6 +432,18 @@ static bool go_home(struct tw_ring_tx *tx)
 	return away;
 }
 
+/* The writer has given the size of its part. */
+static bool ring_set_part(struct tw_ring_rx *rx, uint32_t what)
+{
+	uint32_t lines = what ^ TW_RING_PART;
+
+	if (lines < TW_RING_PART_LEAST / TW_LINE || lines > rx->nbytes / TW_LINE)
+		return false;
+	rx->part = lines * TW_LINE;
+	rx->tail++;
+	return true;
+}
+
 bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 {
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
@@ -415,12 +454,8 @@ bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 	case TW_RING_JUMP:
 		rx->tail = tw_ring_home(rx->tail + 1, rx->which, rx->nslots);
 		return true;
-	case TW_RING_RESTART:
-		rx->tail++;
-		to_start(&rx->btail, rx->nbytes);
-		return true;
 	default:
-		return false;
+		return ring_set_part(rx, (uint32_t)(stamp >> TW_STAMP_LEN));
 	}
 }
 

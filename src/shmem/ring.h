@@ -13,9 +13,8 @@
  * packets begin, so that a connection that is idle needs one page. A writer that comes to the end
  * of its home slots allocates the others. After a rest it says in a slot that the next packet is
  * the first of the home slots (TW_RING_JUMP), and once that is read it releases the others.
- * Likewise its payloads go through a part of the byte area only, which grows as it is used: where
- * that part ends, the writer says in a slot that the next payload lies at its start
- * (TW_RING_RESTART).
+ * Its payloads lie in a part of the byte area, the first bytes of it. The writer chooses how many,
+ * and says so in a slot (TW_RING_PART). Pages exist as far as the part was used.
  *
  *	slots of the second | home page: slots, control words, slots | slots of the first | bytes
  *
@@ -104,12 +103,14 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 #define TW_RING_AHEAD 4 /* slots ahead that are fetched for writing */
 /* As a length: the next packet is the first at home. */
 #define TW_RING_JUMP ((uint32_t)(UINT64_MAX >> TW_STAMP_LEN))
-/* As a length: the next payload of the byte area lies at its start. */
-#define TW_RING_RESTART (TW_RING_JUMP - 1)
+/* As a length, with a number of lines: the part of the byte area that is used from now on. */
+#define TW_RING_PART (1u << 29)
 
 #define TW_RING_BYTES_LEAST 65536u /* of the byte area */
 #define TW_RING_PAYLOAD_MOST 32768u
-_Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST,
+#define TW_RING_PART_LEAST 8320u /* of the part in use, for payloads up to TW_OVER_SHORT */
+_Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST &&
+		       2 * TW_OVER_SHORT <= TW_RING_PART_LEAST,
 	       "a drained ring has room for a payload at its start, wherever the last one ended");
 
 /*
@@ -156,6 +157,8 @@ struct tw_ring_tx {
 	struct tw_ring *ring;
 	uint8_t *bytes;
 	struct tw_over over; /* how data of many lines are written */
+	uint32_t part; /* bytes of the byte area in use, from its start, as the reader knows */
+	uint32_t want; /* that are to be used from the next payload on */
 };
 
 struct tw_link;
@@ -183,6 +186,7 @@ struct tw_ring_rx {
 	uint32_t published; /* tail as the writer can see it */
 	uint32_t bpublished; /* and btail */
 	uint32_t max_payload;
+	uint32_t part;	    /* bytes of the byte area in use */
 	bool refused;	    /* the engine does not accept the next packet */
 	bool fence; /* one side's barrier does not reach the other */
 	struct tw_link *link; /* of its provider */
@@ -296,17 +300,26 @@ bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);
 
 /*
  * Returns the position of a payload of this length from position pos on, and moves pos to
- * its start.
+ * its start. It lies in the part in use; positions count the whole byte area.
  */
-static inline uint32_t tw_ring_place(uint32_t *pos, uint32_t len, uint32_t nbytes)
+static inline uint32_t tw_ring_place(uint32_t *pos, uint32_t len, uint32_t part, uint32_t nbytes)
 {
 	uint32_t at = *pos & (nbytes - 1);
 
-	if (at + len > nbytes) {
+	if (at + len > part) {
 		*pos += nbytes - at;
 		at = 0;
 	}
 	return at;
+}
+
+/*
+ * Where a payload begins in its first line. One of whole lines after a word of immediate data ends
+ * with a line, so that its data begins with one (doc/decisions.md, 172).
+ */
+static inline uint32_t tw_ring_lead(uint32_t len)
+{
+	return len % TW_LINE == sizeof(uint64_t) ? TW_LINE - sizeof(uint64_t) : 0;
 }
 
 static inline uint32_t tw_ring_span(uint32_t len)
@@ -386,7 +399,7 @@ static inline uint8_t *tw_ring_take_bytes(struct tw_ring_tx *tx, uint32_t len)
 	uint8_t *to = tx->bytes + (tx->bhead & (tx->nbytes - 1));
 
 	tx->bhead += tw_ring_span(len);
-	return to;
+	return to + tw_ring_lead(len);
 }
 
 static inline bool tw_slot_full(const struct tw_slot *s, uint64_t key)
@@ -468,8 +481,9 @@ static inline const void *tw_ring_data(const struct tw_ring_rx *rx, const struct
 {
 	uint32_t pos = rx->btail;
 
-	return tw_likely(len <= TW_RING_INLINE) ? s->data
-						: rx->bytes + tw_ring_place(&pos, len, rx->nbytes);
+	if (tw_likely(len <= TW_RING_INLINE))
+		return s->data;
+	return rx->bytes + tw_ring_place(&pos, len, rx->part, rx->nbytes) + tw_ring_lead(len);
 }
 
 /*
@@ -523,7 +537,7 @@ static inline void tw_ring_expect_bytes(struct tw_ring_rx *rx, uint32_t len)
 {
 	uint32_t pos = rx->btail;
 
-	rx->early = rx->bytes + tw_ring_place(&pos, len, rx->nbytes);
+	rx->early = rx->bytes + tw_ring_place(&pos, len, rx->part, rx->nbytes);
 	rx->sent = rx->back->head;
 }
 
@@ -535,7 +549,7 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *
 	if (s == rx->token)
 		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {
-		tw_ring_place(&rx->btail, len, rx->nbytes);
+		tw_ring_place(&rx->btail, len, rx->part, rx->nbytes);
 		rx->btail += tw_ring_span(len);
 		if (len <= TW_RING_EARLY)
 			tw_ring_expect_bytes(rx, len);

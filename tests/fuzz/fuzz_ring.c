@@ -64,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	tw_ring_share_init(&share, BYTES);
 	tw_ring_tx_init(&tx, mem, TW_RING_SECOND, SLOTS, BYTES, &share);
 	share.each = BYTES >> in_byte(&in) % 3;
-	tx.bready = BYTES >> in_byte(&in) % 3;
+	tx.part = rx.part = BYTES >> in_byte(&in) % 4;
+	tx.bready = in_byte(&in) % 2 ? tx.part : 0;
 	tx.back = &rx;
 	rx.back = &tx;
 	if (in_byte(&in) % 2)
@@ -88,7 +89,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		case 1: /* a slot that looks full */
 			value = in_word(&in);
 			if (in_byte(&in) % 4 == 0)
-				value = in_byte(&in) % 2 ? TW_RING_JUMP : TW_RING_RESTART;
+				value = in_byte(&in) % 2
+						? TW_RING_JUMP
+						: TW_RING_PART |
+							  in_word(&in) % (2 * BYTES / TW_LINE);
 			if (rx.token && in_byte(&in) % 2)
 				s = rx.token;
 			atomic_store(&s->stamp,

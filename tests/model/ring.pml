@@ -13,17 +13,17 @@
  * gives the page back (zeros, until made anew) when that is read. The reader touches no
  * page that is not there, and misses no such word.
  *
- * Variant: before a long packet the writer may say in a slot that its units are at the start of
- * the byte area, although they fit where they would follow. Then nobody goes home.
+ * Variant: before a long packet the writer may say in a slot how much of the byte area is in use
+ * from now on. Then nobody goes home.
  *
- * VARIANT RESTARTS	the writer does not always use the byte area up to its end
+ * VARIANT PARTS	the writer does not always use all of the byte area
  *
  * MUTATION STAMP_FIRST	the stamp is written before the content
  * MUTATION STAMP_FLAG	a stamp says full, not which packet
  * MUTATION TAKE_FIRST	slots and bytes are given back before they are read
  * MUTATION FULL_ONE_MORE	the writer fills one slot more than there are
- * MUTATION RESTARTS RESTART_FREE	the slot that says RESTART needs no room
- * MUTATION RESTARTS RESTART_IGNORED	the reader does not go to the start of the byte area
+ * MUTATION PARTS PART_FREE	the slot that says the part needs no room
+ * MUTATION PARTS PART_IGNORED	the reader goes on with the part that it had
  * MUTATION BYTES_UNCHECKED	the writer looks at slots only
  * MUTATION NO_SKIP	the reader does not skip what the writer left at the end
  * MUTATION DROP_UNREAD	pages are given back before all is read
@@ -34,7 +34,7 @@
 #define CPUS 2
 #define SLOTS 2
 /* Units, where the code has lines and a power of two; and those of a long packet. */
-#ifdef RESTARTS
+#ifdef PARTS
 #define BYTES 2
 #define LONG 1
 #else
@@ -89,33 +89,28 @@
 #endif
 /* As units. */
 #define JUMP 3
-#define RESTART 4
-#ifdef RESTART_FREE
+#define PART 4 /* and units */
+#define say (want != part)
+#ifdef PART_FREE
 #define slots_fit (slots_since(taken, head) < ROOM)
 #else
-#define slots_fit (slots_since(taken, head) + restart < ROOM)
+#define slots_fit (slots_since(taken, head) + say < ROOM)
 #endif
 
 bit jumping; /* the reader has not seen a JUMP yet */
-#ifdef RESTARTS
+#ifdef PARTS
 bit page[SLOTS] = {1, 1};
 #else
 bit page[SLOTS] = {1, 0};
 #endif
 
 /* tw_ring_place(): a payload does not wrap; pos moves to its start. */
-inline place(pos, size)
+inline place(pos, size, part)
 {
 	if
-	:: pos % BYTES + size > BYTES -> pos = unit(pos + BYTES - pos % BYTES)
+	:: pos % BYTES + size > part -> pos = unit(pos + BYTES - pos % BYTES)
 	:: else
 	fi
-}
-
-/* Where the byte area begins again. */
-inline to_start(pos)
-{
-	pos = unit(pos + (BYTES - pos % BYTES) % BYTES)
 }
 
 /* The writer's side of struct tw_ring_tx is private memory, so not in cells. */
@@ -124,9 +119,10 @@ active proctype writer()
 	byte cpu = 0;
 	byte head, taken, bhead, btaken; /* struct tw_ring_tx */
 	byte units, pos, v, home_from;
-	bit room, ready, restart;
+	byte part = BYTES, want = BYTES;
+	bit room, ready;
 
-#ifdef RESTARTS
+#ifdef PARTS
 	ready = 1;
 end:	do
 #else
@@ -159,8 +155,8 @@ end:	do
 		if
 		:: units = 0
 		:: units = LONG
-#ifdef RESTARTS
-		:: bhead % BYTES != 0 -> d_step { units = LONG; restart = 1 }
+#ifdef PARTS
+		:: d_step { units = LONG; want = BYTES + LONG - part }
 #endif
 		fi;
 		/* make_slots(), in tw_ring_room() */
@@ -170,7 +166,7 @@ end:	do
 #ifndef NOT_HOME
 			if
 			:: slots_since(home_from, v) == SLOT_LAPS - 1 ->
-				d_step { units = 0; v = 0; restart = 0 }
+				d_step { units = 0; v = 0; want = part }
 				goto end
 			:: else
 			fi;
@@ -194,11 +190,7 @@ end:	do
 		do
 		:: d_step {
 				pos = bhead;
-				if
-				:: restart -> to_start(pos)
-				:: else
-				fi;
-				place(pos, units);
+				place(pos, units, want);
 				room = slots_fit && bytes_fit
 			}
 			if
@@ -219,9 +211,10 @@ end:	do
 		/* tw_ring_write_small(), tw_ring_write_long() */
 		assert(!jumping || home(head));
 		if
-		:: restart ->
-			store(HEAD + head % SLOTS, RESTART * SLOT_LAPS + head);
+		:: say ->
+			store(HEAD + head % SLOTS, (PART + want) * SLOT_LAPS + head);
 			store(STAMP + head % SLOTS, stamp_of(head));
+			part = want;
 			head = slot(head + 1)
 		:: else
 		fi;
@@ -244,7 +237,7 @@ end:	do
 		store(STAMP + head % SLOTS, stamp_of(head));
 #endif
 		head = slot(head + 1);
-		d_step { units = 0; pos = 0; v = 0; room = 0; restart = 0 }
+		d_step { units = 0; pos = 0; v = 0; room = 0 }
 	od
 }
 
@@ -253,6 +246,7 @@ active proctype reader()
 	byte cpu = 1;
 	byte tail, btail; /* struct tw_ring_rx */
 	byte units, pos, v;
+	byte part = BYTES;
 
 end:	do
 	:: true ->
@@ -275,16 +269,16 @@ end:	do
 					units = 0;
 					jumping = 0
 					/* One further is home already. */
-				:: units == RESTART ->
-					units = 0;
-#ifndef RESTART_IGNORED
-					to_start(btail)
+				:: units > PART ->
+#ifndef PART_IGNORED
+					part = units - PART;
 #endif
+					units = 0
 				:: else
 				fi;
 				pos = btail;
 #ifndef NO_SKIP
-				place(pos, units)
+				place(pos, units, part)
 #endif
 			}
 #ifdef TAKE_FIRST

@@ -102,6 +102,10 @@ static bool take_one(struct side *s, const struct side *other, bool dense)
 	if (!slot)
 		return false;
 	p = tw_ring_payload(&s->rx, slot, &len);
+	if (!p) { /* it gives the size of the part */
+		cr_assert(tw_ring_jump(&s->rx, slot));
+		return take_one(s, other, dense);
+	}
 	cr_assert_eq(slot->hdr.match, s->received);
 	cr_assert_eq(len, content(other, s->received, want));
 	cr_assert_eq(memcmp(p, want, len), 0);
