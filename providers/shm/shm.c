@@ -117,10 +117,11 @@ static void do_wake(struct tw_link *link)
 }
 
 /*
- * Takes packets from a ring. Returns their number. After a hold the program is about to
- * post more receives: the rest stays in the ring until then.
+ * Takes slots from a ring, and counts the packets among them: other slots only move the reader.
+ * Returns the number of slots. After a hold the program is about to post more receives: the rest
+ * stays in the ring until then.
  */
-static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
+static unsigned poll_link(struct tw_shm_link *l, unsigned budget, unsigned *packets)
 {
 	const struct tw_upcalls *up = l->ep->host->up;
 	unsigned n = 0;
@@ -149,6 +150,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 			return n;
 		}
 		tw_ring_advance(&l->rx, s, len);
+		++*packets;
 		n++;
 	}
 	l->link.hold = false;
@@ -167,10 +169,8 @@ static unsigned drain(struct tw_shm_link *l)
 {
 	unsigned n = 0, got;
 
-	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, BATCH))) > 0) {
-		n += got;
+	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, BATCH), &n)) > 0)
 		l->left -= got;
-	}
 	if (!tw_shm_in_use(l) || (l->left && tw_ring_next(&l->rx)))
 		return n;
 	tw_shm_link_end(l);
@@ -192,10 +192,10 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 /* Takes packets from a ring that has some. */
 static unsigned shm_take(struct tw_shm_link *l)
 {
-	unsigned n;
+	unsigned n = 0;
 
 	tw_shm_activate(l);
-	n = poll_link(l, BATCH);
+	poll_link(l, BATCH, &n);
 	if (tw_unlikely(l->state == TW_SHM_DRAIN))
 		n += drain(l);
 	return n;

@@ -437,7 +437,7 @@ static bool ring_set_part(struct tw_ring_rx *rx, uint32_t what)
 {
 	uint32_t lines = what ^ TW_RING_PART;
 
-	if (lines < TW_RING_PART_LEAST / TW_LINE || lines > rx->nbytes / TW_LINE)
+	if (!lines || lines > rx->nbytes / TW_LINE)
 		return false;
 	rx->part = lines * TW_LINE;
 	rx->tail++;

@@ -146,34 +146,36 @@ FIT_TEST(fi_messages, remote_data)
 /* Before the connection is there, and beyond all credit: the buffer is free at once. */
 FIT_TEST(fi_messages, inject)
 {
-	enum { N = 3000 };
-	char buf[2048];
+	enum { N = 3000, MOST = 4096 };
+	char buf[MOST + 1];
 	struct fit t;
 
 	fit_open(&t, 2, *way, (struct fit_how){0});
 	for (unsigned i = 0; i < N; i++) {
 		ssize_t rc;
+		size_t n = i % 99 ? i % 2048 : MOST;
 
-		twt_fill(buf, i % 2048, i);
+		twt_fill(buf, n, i);
 		do
-			rc = i % 2 ? fi_tinject(t.ep[0], buf, i % 2048, t.to[1], i)
-				   : fi_tinjectdata(t.ep[0], buf, i % 2048, i, t.to[1], i);
+			rc = i % 2 ? fi_tinject(t.ep[0], buf, n, t.to[1], i)
+				   : fi_tinjectdata(t.ep[0], buf, n, i, t.to[1], i);
 		while (rc == -FI_EAGAIN);
 		fit_ok(rc);
 		memset(buf, 0, sizeof(buf));
 	}
 	for (unsigned i = 0; i < N; i++) {
+		size_t n = i % 99 ? i % 2048 : MOST;
 		struct fi_cq_err_entry e;
 
 		fit_ok(fi_trecv(t.ep[1], buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, i, 0, &ctx[1]));
 		e = fit_good(&t, 1, &ctx[1]);
-		fit_eq(e.len, i % 2048);
-		fit_eq(twt_check(buf, i % 2048, i), i % 2048);
+		fit_eq(e.len, n);
+		fit_eq(twt_check(buf, n, i), n);
 		fit_eq(e.data, i % 2 ? 0 : i);
 	}
 	fit_none(&t, 0);
-	fit_eq(fi_tinject(t.ep[0], buf, t.info->tx_attr->inject_size + 100000, t.to[1], 0),
-	       -FI_EMSGSIZE);
+	fit_eq(t.info->tx_attr->inject_size, MOST);
+	fit_eq(fi_tinject(t.ep[0], buf, MOST + 1, t.to[1], 0), -FI_EMSGSIZE);
 	fit_close(&t);
 }
 

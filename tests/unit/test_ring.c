@@ -282,6 +282,31 @@ Test(ring, part)
 	stop(&r);
 }
 
+/* Without memory for more, short payloads go on where there is some, and longer ones wait. */
+Test(ring, no_memory_for_bytes)
+{
+	struct tw_ring_share share;
+	struct ring r;
+	uint8_t *hole;
+
+	tw_ring_share_init(&share, AREA);
+	fresh_of(&r, SLOTS, TW_RING_SECOND, AREA, &share);
+	if (2 * TW_PAGE < tw_page_size())
+		cr_skip_test("a page has all of the first part");
+	hole = r.tx.bytes + 2 * TW_PAGE;
+	cr_assert_eq(munmap(hole, AREA - 2 * TW_PAGE), 0);
+	carry(&r, AREA, 1000, SLOTS);
+	cr_assert_eq(r.tx.bready, 2u * TW_PAGE);
+	cr_assert_not(tw_ring_room(&r.tx, LARGE, 0));
+	carry(&r, AREA, 1000, 1);
+	cr_assert_eq(mmap(hole, AREA - 2 * TW_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		     hole);
+	carry(&r, 4 * AREA, LARGE, SLOTS);
+	cr_assert_eq(r.tx.bready, AREA);
+	stop(&r);
+}
+
 /* With many rings each has the least, wherever its position was and however it grew. */
 Test(ring, share_least)
 {
