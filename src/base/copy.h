@@ -105,8 +105,8 @@ static inline void tw_over_choose(struct tw_over_class *o, uint64_t around, size
 }
 
 /*
- * Whether to fetch the lines of the next copy of this length, below TW_OVER_LONG. Not before a copy
- * around the cache, and not before one that is timed, which would find its lines here.
+ * Whether to fetch the lines of the next copy of this length, up to TW_OVER_SHORT. Not before a
+ * copy around the cache, and not before one that is timed, which would find its lines here.
  */
 static inline bool tw_over_fetch(const struct tw_over *o, size_t n)
 {

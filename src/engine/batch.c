@@ -85,7 +85,6 @@ static tw_inline void batch_deliver(struct tw_ring_rx *rx, const struct tw_peer 
 /* Settles credits and counters of this number of messages. */
 static tw_inline void batch_account(struct tw_peer *p, unsigned n, uint32_t cost, uint64_t bytes)
 {
-	p->ep->came = true;
 	p->ep->counters[TW_C_RECV_DONE] += n;
 	p->ep->counters[TW_C_RECV_BYTES] += bytes;
 	p->show->msgs_received += n;
@@ -285,6 +284,7 @@ static tw_inline void taken_alone(struct tw_peer *p, struct tw_ring_rx *rx, uint
 {
 	if (tw_unlikely(tw_ring_publish(rx)))
 		p->link->provider->wake(p->link);
+	p->ep->came = true;
 	tw_poll_count(p->ep, tw_polls(p->ep) + 1);
 	batch_account(p, 1, tw_credit_cost(len), len);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends. A short message to a connected peer leaves at once: it needs no request, and its
+ * Sends. A message of one packet to a connected peer leaves at once: it needs no request, and its
  * event is written here.
  */
 #include <endian.h>

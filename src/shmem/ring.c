@@ -193,16 +193,16 @@ static void ring_count(struct tw_ring_tx *tx, bool in_use)
 	ring_share_out(tx->share, in_use ? tx->share->rings + 1 : tx->share->rings - 1);
 }
 
-/* Makes pages up to there, twice as many each time, of the part that is wanted. */
+/* Makes pages up to there, twice as many each time. The first have room for any payload. */
 static bool bytes_ready(struct tw_ring_tx *tx, uint32_t end)
 {
-	uint32_t from = tx->bready, to = tw_max(2 * from, 2u * TW_PAGE);
+	uint32_t from = tx->bready, to = tw_max(2 * from, TW_RING_BYTES_LEAST);
 
 	if (tw_likely(end <= from))
 		return true;
 	while (to < end)
 		to *= 2;
-	to = tw_min(to, tx->want);
+	to = tw_min(to, tw_max(tx->want, TW_RING_BYTES_LEAST));
 	if (!make_pages(tx->bytes + from, to - from)) {
 		drop_pages(tx->bytes + from, to - from);
 		return false;
@@ -259,12 +259,9 @@ static bool use_bytes(struct tw_ring_tx *tx, uint32_t len)
 	tx->want = part_for(tx, len);
 	if (tw_likely(bytes_ready(tx, tw_ring_place(&pos, len, tx->want, tx->nbytes) + len)))
 		return true;
-	tx->want = tw_min(tx->want, tx->bready);
-	if (tx->want >= 2 * tw_ring_span(len))
-		return true;
-	tx->want = tx->part;
+	tx->want = tx->bready ? tw_min(tx->want, tx->bready) : tx->part;
 	ring_count(tx, tx->bready);
-	return false;
+	return tx->bready;
 }
 
 void tw_ring_tx_end(struct tw_ring_tx *tx)
@@ -354,7 +351,7 @@ static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 	demote(s);
 }
 
-/* Publishes a slot that sends the reader elsewhere. */
+/* Publishes a slot that only moves the reader, or what it knows. */
 static void stamp_move(struct tw_ring_tx *tx, uint32_t where)
 {
 	tw_ring_stamp(tx, &tx->slots[tx->head & tx->mask], where);

@@ -106,9 +106,9 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 /* As a length, with a number of lines: the part of the byte area that is used from now on. */
 #define TW_RING_PART (1u << 29)
 
-#define TW_RING_BYTES_LEAST 65536u /* of the byte area */
+#define TW_RING_BYTES_LEAST 65536u /* of the byte area, and of a share of it */
 #define TW_RING_PAYLOAD_MOST 32768u
-#define TW_RING_PART_LEAST 8320u /* of the part in use, for payloads up to TW_OVER_SHORT */
+#define TW_RING_PART_LEAST 8320u /* of the part for a ping-pong of payloads up to TW_OVER_SHORT */
 _Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST &&
 		       2 * TW_OVER_SHORT <= TW_RING_PART_LEAST,
 	       "a drained ring has room for a payload at its start, wherever the last one ended");
@@ -295,7 +295,7 @@ enum tw_ring_release {
 };
 /* Releases what lies beyond the home page. */
 enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx);
-/* True if a slot that tw_ring_payload() refused sends the reader elsewhere, who goes there. */
+/* True if a slot that tw_ring_payload() refused is no packet, but moves the reader, or its part. */
 bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);
 
 /*

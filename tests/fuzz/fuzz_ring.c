@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	tw_ring_share_init(&share, BYTES);
 	tw_ring_tx_init(&tx, mem, TW_RING_SECOND, SLOTS, BYTES, &share);
 	share.each = BYTES >> in_byte(&in) % 3;
-	tx.part = rx.part = BYTES >> in_byte(&in) % 4;
+	tx.part = rx.part = BYTES >> in_byte(&in) % 6;
 	tx.bready = in_byte(&in) % 2 ? tx.part : 0;
 	tx.back = &rx;
 	rx.back = &tx;
