@@ -288,15 +288,17 @@ Test(ring, no_memory_for_bytes)
 	struct tw_ring_share share;
 	struct ring r;
 	uint8_t *hole;
+	size_t size;
 
 	tw_ring_share_init(&share, AREA);
 	fresh_of(&r, SLOTS, TW_RING_SECOND, AREA, &share);
-	hole = r.tx.bytes + BYTES;
-	cr_assert_eq(munmap(hole, AREA - BYTES), 0);
+	hole = (uint8_t *)tw_page_up((uintptr_t)r.tx.bytes + BYTES);
+	size = tw_page_down((uintptr_t)r.tx.bytes + AREA) - (uintptr_t)hole;
+	cr_assert_eq(munmap(hole, size), 0);
 	carry(&r, AREA, LARGE, SLOTS);
 	carry(&r, AREA, 1000, 1);
 	cr_assert_eq(r.tx.bready, BYTES);
-	cr_assert_eq(mmap(hole, AREA - BYTES, PROT_READ | PROT_WRITE,
+	cr_assert_eq(mmap(hole, size, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 		     hole);
 	carry(&r, 4 * AREA, LARGE, SLOTS);
