@@ -62,7 +62,6 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 /* Copies. A prime, so that a trial is not always at one place of a ring. */
 #define TW_OVER_PERIOD 251u
 #define TW_OVER_TRIAL 30u /* the number of the copy that is timed through the cache */
-#define TW_OVER_SOON 10u  /* copies before that, if the lines are others */
 
 /* Of copies that share a way. Zeros: none yet. */
 struct tw_over_class {
@@ -78,17 +77,10 @@ struct tw_over {
 
 void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n);
 
-/* Whether copies of this length go around the cache. */
+/* Whether copies of this length, up to TW_OVER_SHORT, go around the cache. */
 static inline bool tw_over_around(const struct tw_over *o, size_t n)
 {
-	return n >= TW_OVER_MIN && (n <= TW_OVER_SHORT ? o->shorter.around : o->longer.around);
-}
-
-/* Copies of this length go to other lines from now on: soon both ways are timed again. */
-static inline void tw_over_anew(struct tw_over *o, size_t n)
-{
-	if (n >= TW_OVER_MIN && n <= TW_OVER_SHORT)
-		o->shorter = (struct tw_over_class){.copies = TW_OVER_TRIAL - TW_OVER_SOON};
+	return n >= TW_OVER_MIN && o->shorter.around;
 }
 
 /* Whether a copy of this length is the one around the cache. Lengths that differ do not compare. */

@@ -237,17 +237,12 @@ static uint32_t part_for(struct tw_ring_tx *tx, uint32_t len)
 	tx->want = tw_min(tx->part, share);
 	if (tw_likely(at && at + len <= tx->want))
 		return tx->want;
-	if (!ring_pingpong(tx) ||
-	    (tx->part == TW_RING_PART_LEAST && tw_over_around(&tx->over, len)))
+	if (!ring_pingpong(tx) || tw_over_around(&tx->over, len))
 		return share;
 	tx->want = TW_RING_PART_LEAST;
 	if (!bytes_fit(tx, len))
 		ring_look(tx);
-	if (!bytes_fit(tx, len))
-		return share;
-	if (tx->part != tx->want)
-		tw_over_anew(&tx->over, len);
-	return tx->want;
+	return bytes_fit(tx, len) ? tx->want : share;
 }
 
 /* Before a payload goes there. Without memory it goes where there is some; false if nowhere. */
