@@ -95,7 +95,9 @@ void tw_report_in_use(const char *what, uint32_t number, int holder)
 	char who[32], cause[64] = "another process has this number";
 
 	snprintf(who, sizeof(who), "%s %u", what, number);
-	if (holder)
+	if (holder == TW_REPORT_OTHER_HOST)
+		snprintf(cause, sizeof(cause), "a process of another host has this number");
+	else if (holder)
 		snprintf(cause, sizeof(cause), "process %d has this number", holder);
 	tw_report(TW_LOG_ERROR, who, cause,
 		  "use another one, or keep jobs apart by another TAGWIRE_JOB");

@@ -28,7 +28,11 @@ void tw_report(enum tw_log_level level, const char *who, const char *cause, cons
 /* In a forked child. */
 void tw_report_forked(void);
 
-/* That a node or platform of this number is there already; holder: its process, 0: unknown. */
+#define TW_REPORT_OTHER_HOST (-1)
+/*
+ * That a node or platform of this number is there already. holder: its process id, 0: unknown, or
+ * TW_REPORT_OTHER_HOST.
+ */
 void tw_report_in_use(const char *what, uint32_t number, int holder);
 /* That there are no such numbers, which end with most. Also before the settings are read. */
 void tw_report_range(const char *what, uint32_t number, uint32_t most);

@@ -12,8 +12,8 @@
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
-#define FIRST_RETRY_US 2000  /* doubled at each failure, as somebody must mend what is wrong, */
-#define MOST_RETRY_US 1000000 /* up to this */
+#define FIRST_RETRY_US 2000  /* doubled at each failure, as somebody must mend the cause */
+#define MOST_RETRY_US 1000000
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EFILTER] = TW_S_BAD_KEY,
@@ -85,6 +85,14 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 	}
 }
 
+/* A loopback, for example, of another host. */
+static bool connect_leads_nowhere(uint64_t nic_id)
+{
+	struct sockaddr_storage sa;
+
+	return TW_USES_NET && tw_nic_to_address(nic_id, &sa) == TW_EUNREACH;
+}
+
 static void connect_attempt(struct tw_peer *p)
 {
 	struct tw_ep *ep = p->ep;
@@ -113,6 +121,10 @@ static void connect_attempt(struct tw_peer *p)
 		if (err != TW_EPERM && err != TW_EUNREACH)
 			break;
 	}
+	if (err == TW_EUNREACH && connect_leads_nowhere(nic_id))
+		tw_failure_trouble(&ep->host, p, err,
+				   "that board of its host leads to no other host",
+				   "connect to another one; mx_info there lists them");
 	attempt_failed(p, err);
 }
 

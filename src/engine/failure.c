@@ -47,7 +47,9 @@ void tw_failure_trouble(struct tw_host *host, void *peer, enum tw_err why, const
 /* Without a way to a peer, a connect to it is late. */
 static bool explains(const struct tw_trouble *t, enum tw_status why)
 {
-	return t && (t->why == why || (t->why == TW_S_LOST && why == TW_S_TIMEOUT));
+	bool no_way = t && (t->why == TW_S_LOST || t->why == TW_S_UNKNOWN);
+
+	return t && (t->why == why || (no_way && why == TW_S_TIMEOUT));
 }
 
 void tw_failure_note(const struct tw_peer *p, enum tw_status why, bool say)

@@ -125,19 +125,26 @@ enum tw_err tw_net_err_of(int error)
 	}
 }
 
-/* The system has refused to call there. The caller says that the peer is not reached. */
-static void unreached(const struct tw_net_link *l, int error)
+/* The system has refused to call there. */
+static void sock_unreached(const struct tw_net_link *l, int error)
 {
-	char host[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32], cause[80];
+	const char *cause = strerror(error), *advice = "a firewall of this host may forbid it";
 	enum tw_err err = tw_net_err_of(error);
 
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
 		return;
-	snprintf(cause, sizeof(cause), "%s", strerror(error));
-	tw_report_who(who, sizeof(who), l->other.endpoint_id,
-		      tw_inet_text(&l->peer_addr, host, sizeof(host)));
-	tw_report(TW_LOG_INFO, who, cause,
-		  "its host must be up, and reached from the board of this endpoint");
+	if (error == ENETUNREACH) {
+		cause = "this host has no route to it";
+		advice = "see ip route; the call leaves by the board of this endpoint "
+			 "(TAGWIRE_BOARDS)";
+	} else if (error == EHOSTUNREACH) {
+		cause = "no host answers at its address";
+		advice = "its host must be up, and reached from the board of this endpoint "
+			 "(TAGWIRE_BOARDS)";
+	} else if (error == ETIMEDOUT) {
+		return; /* unanswered() has said why */
+	}
+	l->ep->host->up->trouble(l->ep->host, l->link.peer, err, cause, advice);
 }
 
 /* The board of the peer whose turn it is to be called; 0 is its own. */
@@ -174,7 +181,7 @@ static enum tw_err sock_dial(struct tw_net_link *l, uint32_t port)
 	    errno != EINPROGRESS) {
 		error = errno;
 		tw_fd_close(fd);
-		unreached(l, error);
+		sock_unreached(l, error);
 		return tw_net_err_of(error);
 	}
 	if (tw_net_watch(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
@@ -446,7 +453,7 @@ static void dialed(struct tw_net_link *l)
 		if (other || error == ECONNREFUSED) {
 			tw_net_dial_next(l);
 		} else {
-			unreached(l, error);
+			sock_unreached(l, error);
 			sock_refused(l, tw_net_err_of(error));
 		}
 		return;

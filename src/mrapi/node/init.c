@@ -240,12 +240,17 @@ struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t numb
 	return NULL;
 }
 
-/* Enters the caller as a node. Under the admin lock. *holder: another process that is that node. */
+/*
+ * Enters the caller as a node. Under the admin lock. *holder, as tw_report_in_use() has it: another
+ * process that is that node.
+ */
 static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number, int *holder)
 {
 	struct tw_mrapi_node *n = tw_mrapi_node_find(domain, number);
 
-	if (n && !n->host && n->proc != tw_mrapi.proc)
+	if (n && n->host)
+		*holder = TW_REPORT_OTHER_HOST;
+	else if (n && n->proc != tw_mrapi.proc)
 		*holder = (int)n->pid;
 	if (n)
 		return MRAPI_ERR_NODE_INITIALIZED;
@@ -288,7 +293,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	if (status == MRAPI_SUCCESS) {
 		status = tw_mrapi_remote_join(tw_mrapi_self.as.me);
 		if (status == MRAPI_ERR_NODE_INITIALIZED)
-			tw_report_in_use("node", number, 0);
+			tw_report_in_use("node", number, TW_REPORT_OTHER_HOST);
 	}
 	if (status != MRAPI_SUCCESS) {
 		forget_self();
