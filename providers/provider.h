@@ -7,9 +7,10 @@
  * matching, requests or protocols. A packet is a header of 16 bytes, which the provider
  * does not interpret, and a payload.
  *
- * The engine calls every operation with the endpoint's lock held, and no operation may
- * block. A provider makes every upcall from inside an operation, never from a thread of its
- * own, except where the upcall says otherwise.
+ * The engine calls every operation with the endpoint's lock held. No operation blocks, except
+ * close() (until what was sent is acknowledged), disconnect() (while a put of the peer is under
+ * way), query() and driver(). A provider makes every upcall from inside an operation, never from a
+ * thread of its own, except where the upcall says otherwise.
  */
 #ifndef TW_PROVIDER_H
 #define TW_PROVIDER_H

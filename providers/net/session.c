@@ -157,16 +157,16 @@ static uint64_t session_do_expire(void *instance, uint64_t now)
 		tw_net_listen_again(ep);
 	if (ep->ack_at && ep->ack_at <= now)
 		session_send_acks(ep);
-	next = tw_net_earlier(ep->listen_again, ep->ack_at);
+	next = tw_earlier(ep->listen_again, ep->ack_at);
 	/* The end of one may end others: start again. */
 again:
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		next = tw_net_earlier(next, tw_net_link_expire(l, now));
+		next = tw_earlier(next, tw_net_link_expire(l, now));
 		if (l->state == TW_NET_DEAD)
 			goto again;
 	}
-	next = tw_net_earlier(next, tw_net_adapters_expire(ep, now));
-	return tw_net_earlier(next, expire_unwatched(ep, now));
+	next = tw_earlier(next, tw_net_adapters_expire(ep, now));
+	return tw_earlier(next, expire_unwatched(ep, now));
 }
 
 /* With shared memory in use, this host is left to it. */

@@ -498,9 +498,4 @@ static inline bool tw_net_many_ways(const struct tw_net_link *l)
 	return l->npairs > 1;
 }
 
-static inline uint64_t tw_net_earlier(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 #endif /* TW_NET_SESSION_H */

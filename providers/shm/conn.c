@@ -62,7 +62,7 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 }
 
 /* Takes a socket into use, on either side. */
-static enum tw_err adopt(struct tw_shm_link *l, int sock)
+static enum tw_err conn_adopt(struct tw_shm_link *l, int sock)
 {
 	if (tw_sock_peer(sock, &l->link.pid)) {
 		tw_fd_close(sock);
@@ -81,7 +81,7 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, pid_watch);
 
 	(void)events;
-	/* The socket has the goodbye, if there was one, unless another process holds it. */
+	/* Reads a goodbye that came before the end of the process. */
 	if (l->state == TW_SHM_UP)
 		tw_shm_doorbells_read(l, 0);
 	if (l->state == TW_SHM_UP)
@@ -134,7 +134,7 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 			"it is another user's, who shares no memory with this one",
 			"TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
 	if (err == TW_OK)
-		err = adopt(l, sock);
+		err = conn_adopt(l, sock);
 	return err == TW_OK ? conn_introduce(l) : err;
 }
 
@@ -185,7 +185,7 @@ static void await_answer(struct tw_shm_link *l)
 }
 
 /* Checks a hello and its descriptor before any use. */
-static enum tw_err vet(const struct tw_shm_hello *h, int fd)
+static enum tw_err conn_vet(const struct tw_shm_hello *h, int fd)
 {
 	uint32_t s = h->nslots, b = h->nbytes;
 
@@ -210,7 +210,7 @@ static void conn_answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int
 	struct tw_shm_ep *ep = l->ep;
 	struct tw_ident other = hello_ident(h), me = ep->host->self;
 	struct tw_shm_hello reply;
-	enum tw_err err = vet(h, fd);
+	enum tw_err err = conn_vet(h, fd);
 	bool accepted = false;
 
 	take_terms(l, h);
@@ -323,7 +323,7 @@ static void conn_accept_one(struct tw_shm_ep *ep, int sock)
 		return;
 	}
 	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	if (adopt(l, sock) != TW_OK) {
+	if (conn_adopt(l, sock) != TW_OK) {
 		tw_shm_link_end(l);
 		return;
 	}

@@ -140,7 +140,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget, unsigned *pack
 		if (tw_unlikely(err == TW_AGAIN))
 			break;
 		if (tw_unlikely(err != TW_OK)) {
-			if (tw_ring_jump(&l->rx, s)) {
+			if (tw_ring_control(&l->rx, s)) {
 				n++;
 				continue;
 			}
@@ -350,18 +350,13 @@ static void shm_do_disconnect(struct tw_link *link)
 	tw_shm_link_end(l);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 static uint64_t shm_do_expire(void *instance, uint64_t now)
 {
 	struct tw_shm_ep *ep = instance;
-	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
+	uint64_t next = tw_earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
 	tw_shm_flush_deferred(ep, now);
-	return earlier(next, tw_shm_deferred_due(ep));
+	return tw_earlier(next, tw_shm_deferred_due(ep));
 }
 
 static bool shm_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)

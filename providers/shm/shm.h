@@ -66,10 +66,10 @@ struct tw_shm_link {
 	bool closing;		 /* the peer said goodbye */
 	enum tw_err why;	 /* the reason, while draining */
 	uint32_t left;		 /* packets that may be left in its ring */
-	struct tw_list deferred; /* on the endpoint's list: a doorbell, if a packet stays unread, */
-	uint32_t deferred_head;	 /* the one before this position, */
-	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
-	uint64_t due;			       /* until this tick */
+	struct tw_list deferred; /* on the endpoint's list while a doorbell is deferred */
+	uint32_t deferred_head;	 /* it rings if the packet before this position is unread */
+	uint64_t due;		 /* at this tick */
+	uint32_t blocked_len, blocked_reserve; /* of the smallest packet that found no space */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	uint64_t rang;	  /* the peer's last poll at the last ring, 0 never */
@@ -204,8 +204,7 @@ static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
 static inline void tw_shm_polled(struct tw_shm_ep *ep, uint64_t now)
 {
 	ep->polled_at = now;
-	for (unsigned i = 0; i < ep->host->rxqs.nactive; i++)
-		tw_ring_show_poll(ep->host->rxqs.rx[i], now);
+	tw_rings_show_poll(ep->host->rxqs.rx, ep->host->rxqs.nactive, now);
 }
 
 /* True if the link is in the poll set. */

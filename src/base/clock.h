@@ -31,6 +31,12 @@ static inline uint64_t tw_clock_us(uint64_t us)
 	return us * tw_clock_per_us;
 }
 
+/* The earlier of two ticks of which 0 is none. */
+static inline uint64_t tw_earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 static inline void tw_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

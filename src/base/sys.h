@@ -71,12 +71,6 @@ static inline ssize_t tw_sys_read(int fd, void *buf, size_t len)
 	return syscall(SYS_read, fd, buf, len);
 }
 
-/* From the start of the file. The zeros are the offset, however a processor passes 64 bits. */
-static inline ssize_t tw_sys_read_start(int fd, void *buf, size_t len)
-{
-	return syscall(SYS_pread64, fd, buf, len, 0l, 0l, 0l);
-}
-
 static inline ssize_t tw_sys_write(int fd, const void *buf, size_t len)
 {
 	return syscall(SYS_write, fd, buf, len);

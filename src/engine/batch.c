@@ -210,7 +210,7 @@ static unsigned batch_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw
 		tw_ring_advance(rx, s, len);
 		return 1;
 	}
-	if (!payload && tw_ring_jump(rx, s))
+	if (!payload && tw_ring_control(rx, s))
 		return 1;
 	/* Without memory the message stays in the ring for the next poll. */
 	rx->refused = payload && err != TW_AGAIN;
@@ -272,7 +272,7 @@ unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
 				link->provider->wake(link);
 		}
 	}
-	/* Its peers also learn of a poll that takes time. */
+	/* The provider polls next: thus its other writers learn of a poll that takes time. */
 	*left |= n >= budget;
 	if (n && tw_unlikely(tw_ring_publish(rx)) && p->link == link)
 		link->provider->wake(link);

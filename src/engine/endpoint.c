@@ -235,7 +235,7 @@ static enum tw_err make_self(struct tw_ep *ep)
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 
-static void destroy(struct tw_ep *ep)
+static void endpoint_destroy(struct tw_ep *ep)
 {
 	if (TW_USES_WINDOWS)
 		tw_windows_fini(ep);
@@ -270,7 +270,7 @@ static enum tw_err make_descriptors(struct tw_ep *ep)
 	return TW_OK;
 }
 
-static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
+static enum tw_err endpoint_build(struct tw_ep *ep, const struct tw_open *how)
 {
 	enum tw_err err = make_descriptors(ep);
 
@@ -366,7 +366,7 @@ static void endpoint_end(struct tw_slot_entry *s)
 	atomic_store_explicit(&s->requested, false, memory_order_relaxed);
 	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
-	destroy(s->ep);
+	endpoint_destroy(s->ep);
 	s->ep = NULL;
 	tw_unlock_unbiased(&s->lock);
 	tw_service_put();
@@ -442,7 +442,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	if (how->ep)
 		*how->ep = s->ep;
 	tw_lock_slow(&s->lock);
-	err = build(s->ep, how);
+	err = endpoint_build(s->ep, how);
 	/* Left by an endpoint of before, or of the parent of a forked child. */
 	atomic_store(&s->next_check, 0);
 	atomic_store(&s->alone, false);
@@ -459,7 +459,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	}
 	if (err != TW_OK) {
 		atomic_store_explicit(&s->handle, 0, memory_order_relaxed);
-		destroy(s->ep);
+		endpoint_destroy(s->ep);
 		s->ep = NULL;
 		tw_unlock_unbiased(&s->lock);
 		goto no_memory;

@@ -6,9 +6,9 @@
  *   endpoint.c    opening, closing, handles        progress.c   progress
  *   request.c     requests and their data (.h)     idle.c       who polls, sleeps and wakes
  *   send.c        the sending side                 wait.c       blocking calls
- *   fast.h        its fast path                    service.c    the service thread
+ *   fast.h        the fast paths of both           service.c    the service thread
  *   batch.c       packets of a ring                pollable.c   descriptors that programs poll
- *   recv.c        all other packets                peer.c       peers
+ *   recv.c        receives; all other packets      peer.c       peers
  *   match*.c      the matcher (.h)                 am.c         active messages
  *   source.c      receives from one peer only      withdraw.c   cancelling, time limits
  *   unexp.c       unexpected messages              stats.c      statistics for tools
@@ -169,7 +169,7 @@ static inline bool tw_leave_fast(struct tw_ep *ep, struct tw_lock_way way)
 	return true;
 }
 
-/* send.c, recv.c, transfer.h --------------------------------------------- */
+/* Messages: send.c, recv.c, batch.c, source.c, unexp.c -------------------- */
 
 /* Sends to an address. The request ends at once if the address is not valid. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
@@ -227,7 +227,7 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where);
 void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
 		       struct tw_source *from);
-/* Posts a receive for it, made by tw_fast_recv(): no message waits that it could meet. */
+/* Posts a receive for it, made by tw_recv_prepare(): no message waits that it could meet. */
 void tw_source_post(struct tw_ep *ep, struct tw_req *r, struct tw_source *from);
 /* The earliest unexpected message for (key, mask), from a peer or (0) any. */
 struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t mask,
@@ -464,11 +464,6 @@ bool tw_idle_arm(struct tw_ep *ep);
 static inline uint64_t tw_deadline(const struct tw_ep *ep)
 {
 	return atomic_load_explicit(&ep->slot->deadline, memory_order_relaxed);
-}
-/* The earlier of two such ticks. */
-static inline uint64_t tw_earlier(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
 }
 /* Sets it, if it is not earlier already. */
 void tw_timer(struct tw_host *host, uint64_t when);

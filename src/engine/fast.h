@@ -3,8 +3,8 @@
  * The fast path of a message of up to 1,024 bytes: the engine writes it into the ring of its peer
  * (its txq) without a call of the provider. Invariant: an open txq implies that the peer is up,
  * that its send queue is empty, and that credits, space in the ring and sends until the next poll
- * are reserved for as many messages as it is open for. tw_send() opens it; every other packet
- * closes it.
+ * are reserved for as many messages as it is open for. tw_send() and tw_inject() open it; every
+ * other packet closes it.
  */
 #ifndef TW_FAST_H
 #define TW_FAST_H
@@ -22,7 +22,7 @@ static inline struct tw_ring_tx *tw_fast_txq(struct tw_ep *ep, struct tw_addr to
 	return p && tw_likely(tw_ring_open(p->txq)) ? p->txq : NULL;
 }
 
-/* True if any message wakes the peer, after one: tw_fast_wake() must follow. */
+/* After a message was written: true if the peer sleeps or rests, and tw_fast_wake() must follow. */
 static inline bool tw_fast_asleep(const struct tw_ring_tx *txq)
 {
 	tw_barrier_compiler(); /* [armed] */
@@ -101,8 +101,8 @@ static tw_inline bool tw_inject_slot(struct tw_ep *ep, const void *data, uint32_
  * Makes a receive of one piece, which tw_match_post() is to post: no message waits that it could
  * meet. There is a request.
  */
-static tw_inline struct tw_req *tw_fast_recv(struct tw_ep *ep, void *data, uint32_t len,
-					     uint64_t key, uint64_t mask)
+static tw_inline struct tw_req *tw_recv_prepare(struct tw_ep *ep, void *data, uint32_t len,
+						uint64_t key, uint64_t mask)
 {
 	struct tw_req *r = tw_req_init(tw_req_take(ep), TW_RECV, data, len);
 
@@ -112,15 +112,6 @@ static tw_inline struct tw_req *tw_fast_recv(struct tw_ep *ep, void *data, uint3
 	ep->counters[TW_C_RECV_POSTED]++;
 	ep->gauges[TW_G_POSTED]++;
 	return r;
-}
-
-/* Shows a poll to the writers of the active rings. */
-static inline void tw_poll_show(const struct tw_rxqs *rxqs)
-{
-	uint64_t now = tw_clock();
-
-	for (unsigned i = 0; i < rxqs->nactive; i++)
-		tw_ring_show_poll(rxqs->rx[i], now);
 }
 
 /* Only the holder of the lock writes; the service thread reads. */
@@ -161,7 +152,7 @@ static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 	if (tw_poll_full(polls))
 		return false;
 	if (tw_poll_shows(polls))
-		tw_poll_show(&ep->host.rxqs);
+		tw_rings_show_poll(ep->host.rxqs.rx, ep->host.rxqs.nactive, tw_clock());
 	return true;
 }
 
@@ -217,7 +208,8 @@ tw_shared void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 }
 
 /* Makes a receive, complete, of a message that waits: whole, without a reply, and not longer. */
-static inline struct tw_req *tw_fast_receive(struct tw_ep *ep, struct tw_unexp_msg *u, void *data)
+static inline struct tw_req *tw_recv_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u,
+						void *data)
 {
 	struct tw_req *r = tw_req_take(ep);
 

@@ -52,7 +52,7 @@ struct tw_match {
 	node_t *small[2 * NMASKS + 1][SMALL];
 };
 
-/* Without memory the table stays as it is: slower, but correct. Returns 0. */
+/* Without memory the table stays as it is: slower, but correct. */
 void tw_match_grow(struct tw_match_table *t);
 /* Adds n to the tally of a mask and returns the tally. */
 struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n);
@@ -97,7 +97,7 @@ static inline node_t **table_find(const struct tw_match_table *t, uint64_t key)
 	return at;
 }
 
-/* Returns 0, so that a caller may end in it. */
+/* Adds a node behind those of its key. */
 static inline void table_add(struct tw_match_table *t, node_t *n)
 {
 	node_t **at = table_find(t, n->key), *first = *at;

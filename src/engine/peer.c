@@ -38,7 +38,7 @@ static void clear_peer(struct tw_peer *p)
 }
 
 /* Reuses the slot of a peer that has long been dead, so that restarts of peers use no memory. */
-static struct tw_peer *reuse(struct tw_ep *ep)
+static struct tw_peer *peer_reuse(struct tw_ep *ep)
 {
 	uint32_t dead = 0;
 
@@ -76,7 +76,7 @@ static struct tw_peer *peer_add(struct tw_ep *ep)
 	return p;
 }
 
-static struct tw_peer *unused(struct tw_ep *ep)
+static struct tw_peer *peer_unused(struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_NONE)
@@ -86,11 +86,11 @@ static struct tw_peer *unused(struct tw_ep *ep)
 
 struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id)
 {
-	struct tw_peer *p = unused(ep);
+	struct tw_peer *p = peer_unused(ep);
 	uint32_t index;
 
 	if (!p)
-		p = reuse(ep);
+		p = peer_reuse(ep);
 	if (!p)
 		p = peer_add(ep);
 	if (!p)
@@ -151,7 +151,7 @@ static void share_out(struct tw_ep *ep)
 }
 
 /* The name has a new owner: addresses of the old one have an old session. */
-static void outdate(const struct tw_peer *now)
+static void peer_outdate(const struct tw_peer *now)
 {
 	struct tw_ep *ep = now->ep;
 
@@ -175,7 +175,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;
 	p->window = window;
-	outdate(p);
+	peer_outdate(p);
 	share_out(ep);
 	tw_stats_peer(p);
 }

@@ -211,8 +211,8 @@ unsigned tw_progress(struct tw_ep *ep)
 	/* First: packets of the doorbells that it reads are found below. */
 	if (tw_unlikely(left || atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
 		progress_slow_path(ep);
-	if (tw_unlikely((polls & (TW_RXQ_SHOWS - 1)) == 0))
-		tw_poll_show(&ep->host.rxqs);
+	if (tw_unlikely(tw_poll_shows(polls)))
+		tw_rings_show_poll(ep->host.rxqs.rx, ep->host.rxqs.nactive, tw_clock());
 	n = poll_rxqs(ep, &left);
 	return n + progress_finish(ep, left);
 }

@@ -35,7 +35,7 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 		tw_unexp_receive(ep, u, r);
 		return;
 	}
-	tw_recv_wait(ep, r, key, mask);
+	tw_recv_set_posted(ep, r, key, mask);
 	tw_match_post(ep->match, &r->posted);
 }
 
@@ -127,7 +127,7 @@ static bool too_long(const struct tw_ep *ep, uint32_t len)
 	return ep->iface->max_len && len > ep->iface->max_len;
 }
 
-static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
+static enum tw_err recv_eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
 	bool sync = TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_SYNC);
@@ -173,7 +173,7 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
  * A short message sent without credit; its sender waits for the match. The window grows by
  * it, and shrinks when it is taken.
  */
-static enum tw_err beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
+static enum tw_err recv_beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
 	uint32_t cost = tw_credit_cost(tw_hdr_len(hdr));
 	enum tw_err err;
@@ -181,13 +181,13 @@ static enum tw_err beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data
 	if (!(tw_hdr_flags(hdr) & TW_FLAG_SYNC) || tw_hdr_len(hdr) > TW_SMALL_MAX)
 		return TW_EPROTO;
 	p->window += cost;
-	err = eager(p, hdr, data, len);
+	err = recv_eager(p, hdr, data, len);
 	if (err != TW_OK)
 		p->window -= cost;
 	return err;
 }
 
-static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
+static enum tw_err recv_fragment(struct tw_peer *p, const char *data, uint32_t len)
 {
 	struct tw_req *r = p->rx_req;
 	struct tw_unexp_msg *u = p->rx_unexp;
@@ -217,7 +217,8 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	return TW_OK;
 }
 
-static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)
+static enum tw_err recv_announced(struct tw_peer *p, struct tw_hdr hdr, const void *data,
+				  uint32_t len)
 {
 	struct tw_rts rts;
 	struct tw_req *r;
@@ -264,14 +265,14 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	switch (tw_hdr_type(hdr)) {
 	case TW_EAGER:
 		err = TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_BEYOND)
-			      ? beyond(p, hdr, payload, len)
-			      : eager(p, hdr, payload, len);
+			      ? recv_beyond(p, hdr, payload, len)
+			      : recv_eager(p, hdr, payload, len);
 		break;
 	case TW_FRAG:
-		err = fragment(p, payload, len);
+		err = recv_fragment(p, payload, len);
 		break;
 	case TW_RTS:
-		err = announced(p, hdr, payload, len);
+		err = recv_announced(p, hdr, payload, len);
 		break;
 	case TW_WINDOW:
 		err = TW_USES_WINDOWS ? tw_window_packet(p, hdr, payload, len) : TW_EPROTO;

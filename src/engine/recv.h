@@ -20,7 +20,8 @@ static tw_inline void tw_recv_complete(struct tw_ep *ep, struct tw_req *r)
 }
 
 /* Makes a receive one that waits in the matcher, to which it must be given. */
-static inline void tw_recv_wait(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
+static inline void tw_recv_set_posted(struct tw_ep *ep, struct tw_req *r, uint64_t key,
+				      uint64_t mask)
 {
 	r->posted.key = key;
 	r->posted.mask = mask;

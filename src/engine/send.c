@@ -5,7 +5,7 @@
  */
 #include "engine/fast.h"
 
-#define POLL_EVERY 64u /* messages to a peer */
+#define POLL_EVERY 64u /* messages to a peer from one poll to the next */
 
 /* The size of the pieces of an eager message: its first packet has more than its bytes. */
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)

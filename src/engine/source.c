@@ -130,6 +130,6 @@ void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_
 		tw_unexp_receive(ep, u, r);
 		return;
 	}
-	tw_recv_wait(ep, r, key, mask);
+	tw_recv_set_posted(ep, r, key, mask);
 	tw_source_post(ep, r, from);
 }

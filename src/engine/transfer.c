@@ -160,7 +160,6 @@ static void transfer_enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer
 	bool active = to->counted == ACTIVE ||
 		      (to->counted == PASSIVE && (!p->link->by_cpu || p->ep->acts));
 
-	p->ep->nmoving += !from->counted && to->counted;
 	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
 	r->active = active;
 	if (from->where != to->where) {
@@ -178,7 +177,6 @@ static void transfer_end(struct tw_peer *p, struct tw_req *r, enum tw_status sta
 	struct tw_ep *ep = p->ep;
 
 	if (states[r->state].counted) {
-		ep->nmoving--;
 		ep->nactive -= r->active;
 		tw_transfer_forget(p, r);
 	}

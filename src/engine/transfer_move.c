@@ -15,8 +15,8 @@
 #define AWAIT_YIELD_US 1	   /* a peer that has a processor polls within this time */
 #define PUSH_BUDGET 16		   /* pieces pushed in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
-#define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
-#define BUDGET (512 * 1024)	   /* bytes pulled in one go */
+#define REMOTE_PIECE (1024 * 1024) /* and of one from another host */
+#define PULL_BUDGET 2		   /* pieces pulled in one go */
 #define NPIECES 16		   /* pieces of memory of one get or put */
 
 /* Which protocol --------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static bool await_poll(struct tw_peer *p, uint32_t len)
 	p->vain_look = 0;
 	for (;;) {
 		/* Else two sides that look at once would both look in vain. */
-		tw_poll_show(&p->ep->host.rxqs);
+		tw_rings_show_poll(p->ep->host.rxqs.rx, p->ep->host.rxqs.nactive, tw_clock());
 		if (ops->polls(p->link, start))
 			return true;
 		if ((int64_t)(now - end) >= 0)
@@ -184,14 +184,14 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 static void copied(struct tw_ep *ep)
 {
 	tw_poll_count(ep, tw_polls(ep) + TW_RXQ_POLLS);
-	tw_poll_show(&ep->host.rxqs);
+	tw_rings_show_poll(ep->host.rxqs.rx, ep->host.rxqs.nactive, tw_clock());
 }
 
 bool tw_transfer_pull(struct tw_peer *p)
 {
 	bool moved = false;
 
-	for (int budget = BUDGET; budget > 0 && !tw_list_empty(&p->pulling); budget -= PIECE) {
+	for (int budget = PULL_BUDGET; budget > 0 && !tw_list_empty(&p->pulling); budget--) {
 		struct tw_req *r = tw_list_first(&p->pulling, struct tw_req, link);
 
 		if (!(tw_is_access(r) ? tw_window_pull : get_piece)(p, r))

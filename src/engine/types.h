@@ -444,7 +444,6 @@ struct tw_ep {
 	struct tw_limits limits;
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
-	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	uint64_t done_seen;   /* how much had been done at the last look: see yield_idle() */
 	uint64_t changed_at, changed_polls; /* tick and number of polls of the last change of state */
 	/* Waiting; see wait.c. */

@@ -9,7 +9,7 @@
 #include "engine/recv.h"
 
 /* Bytes that it holds here. */
-static inline uint32_t held(const struct tw_unexp_msg *u)
+static inline uint32_t unexp_held(const struct tw_unexp_msg *u)
 {
 	return u->state == TW_U_ANNOUNCED ? 0 : u->len;
 }
@@ -17,7 +17,7 @@ static inline uint32_t held(const struct tw_unexp_msg *u)
 /* It is no unexpected message any more. */
 static inline void unexp_leave(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	ep->gauges[TW_G_UNEXP_BYTES] -= held(u);
+	ep->gauges[TW_G_UNEXP_BYTES] -= unexp_held(u);
 	u->peer->numsgs--;
 }
 
@@ -43,7 +43,7 @@ static tw_inline void unexp_deliver(struct tw_ep *ep, struct tw_unexp_msg *u, st
 }
 
 /* The rest goes directly to the receive. */
-static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+static void unexp_redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	struct tw_peer *p = u->peer;
 
@@ -58,7 +58,7 @@ static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 	tw_unexp_msg_put(ep, u);
 }
 
-static void pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+static void unexp_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
@@ -88,7 +88,7 @@ static tw_noinline void unexp_receive_slow_path(struct tw_ep *ep, struct tw_unex
 		return;
 	}
 	if (u->state == TW_U_ANNOUNCED) {
-		pull(ep, u, r);
+		unexp_pull(ep, u, r);
 		return;
 	}
 	if (r->flags & TW_R_CLAIM) {
@@ -100,7 +100,7 @@ static tw_noinline void unexp_receive_slow_path(struct tw_ep *ep, struct tw_unex
 	if (u->state == TW_U_FETCHING)
 		u->receiver = r;
 	else if (u->state == TW_U_PART)
-		redirect(ep, u, r);
+		unexp_redirect(ep, u, r);
 	else
 		unexp_deliver(ep, u, r, r->flags & TW_R_CLAIM);
 }
@@ -179,7 +179,7 @@ uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whol
 
 /* Fetching -------------------------------------------------------------------- */
 
-static bool is_fetched(const struct tw_ep *ep, const struct tw_unexp_msg *u)
+static bool unexp_should_fetch(const struct tw_ep *ep, const struct tw_unexp_msg *u)
 {
 	return u->state == TW_U_ANNOUNCED && ep->gauges[TW_G_UNEXP_BYTES] < ep->fetch_max;
 }
@@ -254,13 +254,13 @@ static tw_noinline struct tw_unexp_msg *unexp_slow_path(struct tw_ep *ep, struct
 	if (verdict == TW_REMATCH)
 		q = tw_match_take_posted(ep->match, u->unexp.match);
 	if (!q)
-		return is_fetched(ep, u) ? unexp_fetch(ep, u) : u;
+		return unexp_should_fetch(ep, u) ? unexp_fetch(ep, u) : u;
 	ep->gauges[TW_G_POSTED]--;
 	tw_unexp_receive(ep, u, tw_container(q, struct tw_req, posted));
 	return NULL;
 }
 
-static tw_inline void queue(struct tw_ep *ep, struct tw_unexp_msg *u)
+static tw_inline void unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	enum tw_verdict verdict = ep->unexpected ? ep->unexpected(ep, u) : TW_KEEP;
 
@@ -275,7 +275,7 @@ static tw_inline void queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	queue(ep, u);
+	unexp_queue(ep, u);
 }
 
 enum tw_err tw_unexp_whole(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len,
@@ -287,7 +287,7 @@ enum tw_err tw_unexp_whole(struct tw_peer *p, struct tw_hdr hdr, const char *dat
 		return TW_AGAIN;
 	tw_copy(u->data, data, len);
 	p->used += cost;
-	queue(p->ep, u);
+	unexp_queue(p->ep, u);
 	return TW_OK;
 }
 

@@ -35,8 +35,9 @@ uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whol
 uint32_t tw_unexp_count_to(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole,
 			   uint32_t most);
 /*
- * Takes a message from the queue: no receive will match it. The caller owes one of the next
- * three calls, of which tw_unexp_take() is for whole messages.
+ * Takes a message from the queue: no receive will match it. Then the caller
+ * calls tw_unexp_receive(), tw_unexp_take() (whole messages only), tw_unexp_drop() or
+ * tw_unexp_free().
  */
 static inline void tw_unexp_unqueue(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
@@ -46,7 +47,7 @@ static inline void tw_unexp_unqueue(struct tw_ep *ep, struct tw_unexp_msg *u)
 /* The request receives it, as if it had matched it; one that claims: if it is no announcement. */
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
 /* tw_unexp_take() in fast.h: its memory is the caller's, who returns it by tw_unexp_msg_put(). */
-/* The sender waits to hear that it is matched. */
+/* Sends ACK for a synchronous message that the caller has taken. */
 void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u);
 void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Drops one that its sender has taken back: without a reply. */

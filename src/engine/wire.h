@@ -15,10 +15,10 @@
  *   AM      interface's         payload length   bytes  (for its am_handler)
  *   CANCEL  sender's ref       -               -
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
- *   WINDOW  see window.h       payload length   struct tw_window_msg [data]  (flags: its kind)
+ *   WINDOW  window_internal.h  payload length   struct tw_window_msg [data]  (flags: its kind)
  *
  * EAGER, FRAG, RTS and AM arrive in the order of the sends. The rest names its
- * request and may overtake. EAGER, RTS and CREDIT return credits; those of any other
+ * request and may overtake. EAGER, FRAG, RTS and CREDIT return credits; those of any other
  * packet count too, but are 0.
  */
 #ifndef TW_WIRE_H

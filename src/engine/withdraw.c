@@ -185,7 +185,7 @@ bool tw_limits_reserve(struct tw_ep *ep)
 	return true;
 }
 
-static void limit(struct tw_ep *ep, struct tw_req *r, uint64_t when)
+static void withdraw_limit(struct tw_ep *ep, struct tw_req *r, uint64_t when)
 {
 	struct tw_limits *h = &ep->limits;
 
@@ -212,11 +212,11 @@ bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
 	}
 	if (!tw_limits_reserve(ep))
 		return false;
-	limit(ep, r, when);
+	withdraw_limit(ep, r, when);
 	return true;
 }
 
-static void late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
+static void withdraw_late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
 {
 	bool again = r->flags & TW_R_ASKED;
 
@@ -228,7 +228,7 @@ static void late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
 		if (again && has_left(r))
 			tw_transfer_step(r->peer, r, TW_ON_EXPIRED);
 		else
-			limit(ep, r, now + tw_clock_us(ANSWER_US));
+			withdraw_limit(ep, r, now + tw_clock_us(ANSWER_US));
 		break;
 	default:
 		break;
@@ -245,7 +245,7 @@ uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now)
 		sift_down(h->heap, h->n - 1, h->heap[h->n - 1]);
 		h->n--;
 		if (r)
-			late(ep, r, now);
+			withdraw_late(ep, r, now);
 	}
 	return h->n ? h->heap[0].when : 0;
 }

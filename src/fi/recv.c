@@ -272,7 +272,7 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 		tw_fi_leave(ep);
 		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	}
-	r = tw_fast_recv(ep, buf, (uint32_t)len, key, mask);
+	r = tw_recv_prepare(ep, buf, (uint32_t)len, key, mask);
 	r->context = context;
 	r->user = bits;
 	e->nrx++;

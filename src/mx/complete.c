@@ -54,8 +54,8 @@ static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, 
 	return MX_SUCCESS;
 }
 
-static tw_noinline mx_return_t test_any(mx_endpoint_t endpoint, const mx_request_t *request,
-					mx_status_t *status, uint32_t *result)
+static tw_noinline mx_return_t test_slow(mx_endpoint_t endpoint, const mx_request_t *request,
+					 mx_status_t *status, uint32_t *result)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
@@ -142,7 +142,7 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 	uint64_t handle;
 
 	if (tw_unlikely(!ep))
-		return test_any(endpoint, request, status, result);
+		return test_slow(endpoint, request, status, result);
 	if (tw_unlikely(!request || !result))
 		return test_entered(ep, tw_mx_request(ep, request), status, result);
 	handle = (uint64_t)(uintptr_t)*request;

@@ -289,7 +289,7 @@ static tw_noinline mx_return_t irecv_unexpected(struct tw_ep *ep, const mx_segme
 
 	if (tw_unlikely(!u || u->slow_path || u->len > list->segment_length))
 		return irecv_entered(ep, list, count, match, mask, context, request);
-	r = tw_fast_receive(ep, u, list->segment_ptr);
+	r = tw_recv_unexpected(ep, u, list->segment_ptr);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	if (tw_unlikely(ep->slow_path))
@@ -317,8 +317,8 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED]))
 		return irecv_unexpected(ep, segments_list, segments_count, match_recv, match_mask,
 					context, request);
-	r = tw_fast_recv(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
-			 match_mask);
+	r = tw_recv_prepare(ep, segments_list->segment_ptr, segments_list->segment_length,
+			    match_recv, match_mask);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	tw_match_post(ep->match, &r->posted);

@@ -11,7 +11,7 @@
  * system is an error here and no signal later. Where the system does not know or allow that, it
  * is left to their first use.
  */
-static bool make_pages(void *at, size_t len)
+static bool ring_make_pages(void *at, size_t len)
 {
 #ifdef MADV_POPULATE_WRITE
 	uintptr_t from = tw_page_down((uintptr_t)at), to = tw_page_up((uintptr_t)at + len);
@@ -32,7 +32,7 @@ static struct tw_ring *ring_of(void *mem, unsigned which, uint32_t nslots)
 	return (struct tw_ring *)((char *)mem + tw_ring_home_at(nslots) + home) + which;
 }
 
-static void *slots_of(void *mem, unsigned which, uint32_t nslots)
+static void *ring_slots_of(void *mem, unsigned which, uint32_t nslots)
 {
 	return (char *)mem + tw_ring_slots_at(which, nslots);
 }
@@ -44,7 +44,7 @@ static void *ring_bytes_of(void *mem, unsigned which, uint32_t nslots, uint32_t 
 
 bool tw_rings_make(void *mem, uint32_t nslots)
 {
-	if (!make_pages((char *)mem + tw_ring_home_at(nslots), TW_PAGE))
+	if (!ring_make_pages((char *)mem + tw_ring_home_at(nslots), TW_PAGE))
 		return false;
 	for (unsigned which = 0; which < TW_RINGS; which++)
 		atomic_store_explicit(&ring_of(mem, which, nslots)->taken.slots,
@@ -63,17 +63,17 @@ static void ring_set_limit(struct tw_ring_tx *tx)
 }
 
 /* How many slots after the first at home the next packet is. */
-static uint32_t from_home(const struct tw_ring_tx *tx)
+static uint32_t ring_from_home(const struct tw_ring_tx *tx)
 {
 	return (tx->head - tw_ring_home(0, tx->which, tx->nslots)) & (tx->nslots - 1);
 }
 
 /* The next packets go to the home slots, and no further before they must. */
-static void stay_home(struct tw_ring_tx *tx)
+static void ring_stay_home(struct tw_ring_tx *tx)
 {
 	tx->home_from = tx->head;
 	tx->slots_ready = false;
-	tx->edge = tx->head + TW_RING_HOME - 1 - from_home(tx);
+	tx->edge = tx->head + TW_RING_HOME - 1 - ring_from_home(tx);
 	ring_set_limit(tx);
 }
 
@@ -96,19 +96,19 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 {
 	*tx = (struct tw_ring_tx){
 		.ring = ring_of(mem, which, nslots),
-		.slots = slots_of(mem, which, nslots),
+		.slots = ring_slots_of(mem, which, nslots),
 		.bytes = ring_bytes_of(mem, which, nslots, nbytes),
 		.nslots = nslots,
 		.mask = nslots - 1,
 		.nbytes = nbytes,
 		.part = nbytes,
 		.share = share,
+		.want = nbytes,
 		.which = (uint8_t)which,
 	};
-	tx->want = nbytes;
 	tx->away = (char *)mem + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
 	tx->head = tx->taken = tw_ring_home(0, which, nslots);
-	stay_home(tx);
+	ring_stay_home(tx);
 }
 
 void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
@@ -116,7 +116,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 {
 	*rx = (struct tw_ring_rx){
 		.ring = ring_of(mem, which, nslots),
-		.slots = slots_of(mem, which, nslots),
+		.slots = ring_slots_of(mem, which, nslots),
 		.bytes = ring_bytes_of(mem, which, nslots, nbytes),
 		.nslots = nslots,
 		.mask = nslots - 1,
@@ -125,7 +125,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 		.max_payload = tw_ring_max_payload(nbytes),
 		.which = (uint8_t)which,
 	};
-	rx->tail = rx->published = tw_ring_home(0, which, nslots);
+	rx->tail = tw_ring_home(0, which, nslots);
 }
 
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
@@ -140,7 +140,7 @@ void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
 	rx->token = first ? NULL : token;
 }
 
-static void ring_look(struct tw_ring_tx *tx)
+static void ring_read_taken(struct tw_ring_tx *tx)
 {
 	struct tw_ring_taken *t = &tx->ring->taken;
 	/* [ring-taken] */
@@ -156,7 +156,7 @@ static void ring_look(struct tw_ring_tx *tx)
 }
 
 /* True if a payload has space in the part that is wanted. */
-static bool bytes_fit(const struct tw_ring_tx *tx, uint32_t len)
+static bool ring_bytes_fit(const struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t pos = tx->bhead;
 
@@ -174,11 +174,11 @@ static bool ring_must_say(const struct tw_ring_tx *tx, uint32_t len)
 static bool ring_fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
 	return tx->head - tx->taken + ring_must_say(tx, len) + reserve < tx->nslots &&
-	       (len <= TW_RING_INLINE || bytes_fit(tx, len));
+	       (len <= TW_RING_INLINE || ring_bytes_fit(tx, len));
 }
 
 /* Whole pages of the system; what shares one with something else stays. */
-static bool drop_pages(void *at, size_t len)
+static bool ring_drop_pages(void *at, size_t len)
 {
 	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
 
@@ -194,7 +194,7 @@ static void ring_count(struct tw_ring_tx *tx, bool in_use)
 }
 
 /* Makes pages up to there, twice as many each time. The first have room for any payload. */
-static bool bytes_ready(struct tw_ring_tx *tx, uint32_t end)
+static bool ring_make_bytes(struct tw_ring_tx *tx, uint32_t end)
 {
 	uint32_t from = tx->bready, to = tw_max(2 * from, TW_RING_BYTES_LEAST);
 
@@ -203,8 +203,8 @@ static bool bytes_ready(struct tw_ring_tx *tx, uint32_t end)
 	while (to < end)
 		to *= 2;
 	to = tw_min(to, tw_max(tx->want, TW_RING_BYTES_LEAST));
-	if (!make_pages(tx->bytes + from, to - from)) {
-		drop_pages(tx->bytes + from, to - from);
+	if (!ring_make_pages(tx->bytes + from, to - from)) {
+		ring_drop_pages(tx->bytes + from, to - from);
 		return false;
 	}
 	tx->bready = to;
@@ -225,7 +225,7 @@ static bool ring_pingpong(const struct tw_ring_tx *tx)
  * of a ping-pong go on in little of it, which stays in the caches of both sides, as long as it is
  * free and they are written through the cache (doc/decisions.md, 171).
  */
-static uint32_t part_for(struct tw_ring_tx *tx, uint32_t len)
+static uint32_t ring_part_for(struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t at = tx->bhead & (tx->nbytes - 1), share = tw_min(tx->share->each, tx->nbytes);
 
@@ -240,19 +240,19 @@ static uint32_t part_for(struct tw_ring_tx *tx, uint32_t len)
 	if (!ring_pingpong(tx) || tw_over_around(&tx->over, len))
 		return share;
 	tx->want = TW_RING_PART_LEAST;
-	if (!bytes_fit(tx, len))
-		ring_look(tx);
-	return bytes_fit(tx, len) ? tx->want : share;
+	if (!ring_bytes_fit(tx, len))
+		ring_read_taken(tx);
+	return ring_bytes_fit(tx, len) ? tx->want : share;
 }
 
 /* Before a payload goes there. Without memory it goes where there is some; false if nowhere. */
-static bool use_bytes(struct tw_ring_tx *tx, uint32_t len)
+static bool ring_prepare_bytes(struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t pos = tx->bhead;
 
 	ring_count(tx, true);
-	tx->want = part_for(tx, len);
-	if (tw_likely(bytes_ready(tx, tw_ring_place(&pos, len, tx->want, tx->nbytes) + len)))
+	tx->want = ring_part_for(tx, len);
+	if (tw_likely(ring_make_bytes(tx, tw_ring_place(&pos, len, tx->want, tx->nbytes) + len)))
 		return true;
 	tx->want = tx->bready ? tw_min(tx->want, tx->bready) : tx->part;
 	ring_count(tx, tx->bready);
@@ -268,14 +268,14 @@ void tw_ring_tx_end(struct tw_ring_tx *tx)
  * The home slots are used up, and the reader will look at the next one: allocate all. It must
  * have come home, or it would not find what was written where it still is.
  */
-static bool make_slots(struct tw_ring_tx *tx)
+static bool ring_make_slots(struct tw_ring_tx *tx)
 {
 	_Atomic(uint64_t) *last = &tx->slots[tx->nslots - 1].stamp;
 	/* [ring-taken] */
 	uint32_t taken = atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire);
 
 	if ((int32_t)(taken - tx->home_from) < 0 ||
-	    !make_pages(tx->away, tw_ring_home_at(tx->nslots)))
+	    !ring_make_pages(tx->away, tw_ring_home_at(tx->nslots)))
 		return false;
 	/* When the sequence wraps, the last slot waits for stamp 0, which new pages hold. */
 	if (!atomic_load_explicit(last, memory_order_relaxed))
@@ -287,14 +287,14 @@ static bool make_slots(struct tw_ring_tx *tx)
 
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
-	if (len > TW_RING_INLINE && !use_bytes(tx, len))
+	if (len > TW_RING_INLINE && !ring_prepare_bytes(tx, len))
 		return false;
 	if (tw_unlikely(!tx->slots_ready) && tx->head + ring_must_say(tx, len) - tx->edge < 2 &&
-	    !make_slots(tx))
+	    !ring_make_slots(tx))
 		return false;
 	if (tw_likely(ring_fits(tx, len, reserve)))
 		return true;
-	ring_look(tx);
+	ring_read_taken(tx);
 	return ring_fits(tx, len, reserve);
 }
 
@@ -312,7 +312,7 @@ static inline void demote(const void *line)
 }
 
 /* Fetches the lines of the next packet of this length for writing. */
-static void own_next(const struct tw_ring_tx *tx, uint32_t len)
+static void ring_own_next(const struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t pos = tx->bhead;
 	uint8_t *at = tx->bytes + tw_ring_place(&pos, len, tx->part, tx->nbytes);
@@ -326,7 +326,7 @@ static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 	}
 }
 
-/* The same, of the packet that is written now. */
+/* As ring_pingpong(), for this packet. Notes the reads for the next one. */
 static bool pingpong_detected(struct tw_ring_tx *tx)
 {
 	bool pingpong = ring_pingpong(tx);
@@ -373,7 +373,7 @@ void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 		tw_ring_stamp(tx, s, len);
 	/* The reader of a shorter one fetches those lines meanwhile. */
 	if (some && !(pingpong && len <= TW_RING_EARLY) && tw_over_fetch(&tx->over, len))
-		own_next(tx, len);
+		ring_own_next(tx, len);
 }
 
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
@@ -411,16 +411,16 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 }
 
 /* True if the reader is not at home, and is sent there. */
-static bool go_home(struct tw_ring_tx *tx)
+static bool ring_go_home(struct tw_ring_tx *tx)
 {
-	bool away = from_home(tx) >= TW_RING_HOME;
+	bool away = ring_from_home(tx) >= TW_RING_HOME;
 
 	if (away) {
 		stamp_move(tx, TW_RING_JUMP);
 		/* All slots but that one are free, and it is not at home. */
 		tx->head = tx->taken = tw_ring_home(tx->head, tx->which, tx->nslots);
 	}
-	stay_home(tx);
+	ring_stay_home(tx);
 	return away;
 }
 
@@ -436,19 +436,16 @@ static bool ring_set_part(struct tw_ring_rx *rx, uint32_t what)
 	return true;
 }
 
-bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
+bool tw_ring_control(struct tw_ring_rx *rx, const struct tw_slot *s)
 {
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
 
 	if (s == rx->token)
 		return false;
-	switch (stamp >> TW_STAMP_LEN) {
-	case TW_RING_JUMP:
-		rx->tail = tw_ring_home(rx->tail + 1, rx->which, rx->nslots);
-		return true;
-	default:
+	if (stamp >> TW_STAMP_LEN != TW_RING_JUMP)
 		return ring_set_part(rx, (uint32_t)(stamp >> TW_STAMP_LEN));
-	}
+	rx->tail = tw_ring_home(rx->tail + 1, rx->which, rx->nslots);
+	return true;
 }
 
 enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx)
@@ -460,12 +457,12 @@ enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx)
 	tx->bopen = tx->bhead;
 	/* Whether or not the system takes the memory back. */
 	ring_count(tx, false);
-	if (tx->bready && !drop_pages(tx->bytes, tx->nbytes))
+	if (tx->bready && !ring_drop_pages(tx->bytes, tx->nbytes))
 		return TW_RING_KEPT;
 	tx->bready = 0;
-	if (tx->slots_ready && go_home(tx))
+	if (tx->slots_ready && ring_go_home(tx))
 		return TW_RING_WRITTEN;
-	if (tx->away_ready && !drop_pages(tx->away, tw_ring_home_at(tx->nslots)))
+	if (tx->away_ready && !ring_drop_pages(tx->away, tw_ring_home_at(tx->nslots)))
 		return TW_RING_KEPT;
 	tx->away_ready = false;
 	return TW_RING_RELEASED;

@@ -183,8 +183,7 @@ struct tw_ring_rx {
 	uint32_t mask; /* nslots - 1 */
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
-	uint32_t published; /* tail as the writer can see it */
-	uint32_t bpublished; /* and btail */
+	uint32_t bpublished; /* btail as the writer can see it */
 	uint32_t max_payload;
 	uint32_t part;	    /* bytes of the byte area in use */
 	bool refused;	    /* the engine does not accept the next packet */
@@ -296,7 +295,7 @@ enum tw_ring_release {
 /* Releases what lies beyond the home page. */
 enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx);
 /* True if a slot that tw_ring_payload() refused is no packet, but moves the reader, or its part. */
-bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);
+bool tw_ring_control(struct tw_ring_rx *rx, const struct tw_slot *s);
 
 /*
  * Returns the position of a payload of this length from position pos on, and moves pos to
@@ -504,6 +503,12 @@ static inline void tw_ring_show_poll(struct tw_ring_rx *rx, uint64_t now)
 	atomic_store_explicit(&rx->ring->taken.polled, now, memory_order_relaxed);
 }
 
+static inline void tw_rings_show_poll(struct tw_ring_rx *const *rx, unsigned n, uint64_t now)
+{
+	for (unsigned i = 0; i < n; i++)
+		tw_ring_show_poll(rx[i], now);
+}
+
 /* A poll: true if it finds nothing. It leaves the token slot alone while polls are dense. */
 static inline bool tw_ring_poll_empty(struct tw_ring_rx *rx, const bool *dense)
 {
@@ -562,7 +567,6 @@ static inline bool tw_ring_publish(struct tw_ring_rx *rx)
 	/* [ring-taken] */
 	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_release);
 	atomic_store_explicit(&rx->ring->taken.slots, rx->tail, memory_order_release);
-	rx->published = rx->tail;
 	rx->bpublished = rx->btail;
 	/* [ring-room] */
 	if (tw_unlikely(rx->fence))

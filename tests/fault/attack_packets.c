@@ -205,7 +205,7 @@ void attack_listen(struct attacker *a, struct talk *t)
 		const void *p = tw_ring_payload(&t->raw->rx, s, &len);
 		struct told *told = &t->seen[t->nseen % 16];
 
-		if (!p && tw_ring_jump(&t->raw->rx, s))
+		if (!p && tw_ring_control(&t->raw->rx, s))
 			continue;
 		t->credits += tw_hdr_credits(s->hdr);
 		a->asked += tw_hdr_type(s->hdr) == TW_CTS;

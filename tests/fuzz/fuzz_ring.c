@@ -20,7 +20,7 @@ static void take(struct tw_ring_rx *rx, const uint8_t *mem, size_t size)
 		uint32_t len;
 		const uint8_t *p = tw_ring_payload(rx, s, &len);
 
-		if (!p && tw_ring_jump(rx, s))
+		if (!p && tw_ring_control(rx, s))
 			continue;
 		if (!p)
 			return;

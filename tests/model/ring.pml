@@ -129,7 +129,7 @@ end:	do
 end:	do
 	:: d_step {
 			drained && rest && ready ->
-			/* tw_ring_release(): go_home() */
+			/* tw_ring_release(): ring_go_home() */
 			ready = 0;
 			if
 			:: !home(head) ->
@@ -159,7 +159,7 @@ end:	do
 		:: d_step { units = LONG; want = BYTES + LONG - part }
 #endif
 		fi;
-		/* make_slots(), in tw_ring_room() */
+		/* ring_make_slots(), in tw_ring_room() */
 		if
 		:: edge ->
 			load(v, TAKEN_SLOTS);
@@ -197,7 +197,7 @@ end:	do
 			:: room -> break
 			:: else
 			fi;
-			/* ring_look(): what a reader cannot have taken is ignored. */
+			/* ring_read_taken(): what a reader cannot have taken is ignored. */
 			load(v, TAKEN_SLOTS);
 			if
 			:: slots_since(v, head) <= slots_since(taken, head) -> taken = v
@@ -265,7 +265,7 @@ end:	do
 			d_step {
 				if
 				:: units == JUMP ->
-					/* tw_ring_jump() */
+					/* tw_ring_control() */
 					units = 0;
 					jumping = 0
 					/* One further is home already. */

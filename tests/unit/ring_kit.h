@@ -136,7 +136,7 @@ static inline int take(struct ring *r, const struct packet *want)
 	if (!s)
 		return 0;
 	data = tw_ring_payload(&r->rx, s, &len);
-	if (!data && tw_ring_jump(&r->rx, s))
+	if (!data && tw_ring_control(&r->rx, s))
 		return 0;
 	if (!data || len != want->len || memcmp(&s->hdr, &want->hdr, sizeof(s->hdr)) != 0 ||
 	    memcmp(data, want->data, len) != 0)

@@ -166,7 +166,6 @@ static struct tw_req *request(enum tw_transfer state)
 	r->state = (uint8_t)state;
 	r->active = false;
 	peer->asked = 1;
-	ep->nmoving = 1;
 	ep->nactive = 0;
 	return r;
 }

@@ -112,7 +112,7 @@ static void nothing_left(void)
 	cr_assert_eq(ep->gauges[TW_G_UNEXP_BYTES], 0);
 	cr_assert_eq(ep->gauges[TW_G_POSTED], 0);
 	cr_assert_eq(ep->self->numsgs, 0);
-	cr_assert_eq(ep->nmoving, 0);
+	cr_assert_eq(ep->nactive, 0);
 }
 
 static bool connected(struct tw_ep *e, void *r)

@@ -331,7 +331,7 @@ static void refusal(struct tw_net_link *l, const struct tw_net_ctrl *t)
 }
 
 /* The link that a RESUME names. */
-static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl *t)
+static struct tw_net_link *resume_link(struct tw_net_ep *ep, const struct tw_net_ctrl *t)
 {
 	struct tw_net_link *l = tw_net_link_find(ep, t->to_conn);
 
@@ -372,7 +372,7 @@ static void control_renew(struct tw_net_link *l, struct tw_net_path *p, const st
 
 static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 {
-	struct tw_net_link *l = known(from->ep, t);
+	struct tw_net_link *l = resume_link(from->ep, t);
 	enum tw_err err = TW_ECLOSED;
 	struct tw_net_path *p;
 
@@ -457,7 +457,7 @@ static void note_end(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->final = t->seq;
 }
 
-static void goodbye(struct tw_net_link *l, const struct tw_net_ctrl *t)
+static void bye(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	note_end(l, t);
 	if (l->state == TW_NET_LEAVING)
@@ -496,7 +496,7 @@ static void (*const table[][TW_NET_DEAD + 1])(struct tw_net_link *, const struct
 	[TW_NET_RESUME]  = {nothing,  resume,   resume,   resume,   nothing, resume,  nothing},
 	[TW_NET_RESUMED] = {nothing,  breach,   resumed,  resumed,  nothing, resumed, nothing},
 	[TW_NET_STATUS]  = {nothing,  breach,   status,   status,   nothing, status,  status},
-	[TW_NET_BYE]     = {goodbye,  breach,   goodbye,  goodbye,  nothing, goodbye, goodbye},
+	[TW_NET_BYE]     = {bye,      breach,   bye,      bye,      nothing, bye,     bye},
 	[TW_NET_QUERY]   = {nothing,  tw_net_describe, nothing, nothing, nothing, nothing, nothing},
 	[TW_NET_BOARDS]  = {nothing,  breach,   tw_net_boards_take, tw_net_boards_take, nothing,
 			    tw_net_boards_take, nothing},

@@ -183,7 +183,7 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 		tw_net_link_fail(l, l->why);
 		return 0;
 	}
-	return tw_net_earlier(now + tw_clock_us(QUIET_US), l->deadline);
+	return tw_earlier(now + tw_clock_us(QUIET_US), l->deadline);
 }
 
 /* Probes go out until one is answered or the deadline has passed. */
@@ -198,7 +198,7 @@ static uint64_t expire_probe(struct tw_net_link *l, struct tw_net_path *p, uint6
 	}
 	tw_net_link_trouble(l);
 	tw_net_send_plain(l, p, TW_NET_PROBE);
-	return tw_net_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
+	return tw_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
 }
 
 /* The search for a path. */
@@ -301,19 +301,19 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 	}
 	if (l->broken)
 		next = limit;
-	next = tw_net_earlier(expire_call(l, now), next);
+	next = tw_earlier(expire_call(l, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state != TW_NET_DEAD; i++)
-		next = tw_net_earlier(expire_search(l, &l->paths[i], now), next);
+		next = tw_earlier(expire_search(l, &l->paths[i], now), next);
 	if (tw_net_resumable(l) && l->first->bound && !tw_list_empty(&l->kept))
-		next = tw_net_earlier(expire_progress(l, l->first, &l->progress, now), next);
+		next = tw_earlier(expire_progress(l, l->first, &l->progress, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state == TW_NET_UP; i++) {
 		struct tw_net_path *p = &l->paths[i];
 
 		if (p->bound && p->flying && tw_net_many_ways(l))
-			next = tw_net_earlier(expire_progress(l, p, &p->progress, now), next);
+			next = tw_earlier(expire_progress(l, p, &p->progress, now), next);
 	}
 	if (l->state == TW_NET_UP && l->first->bound && l->nops)
-		next = tw_net_earlier(expire_ops(l, now), next);
+		next = tw_earlier(expire_ops(l, now), next);
 	return l->state == TW_NET_DEAD ? 0 : next;
 }
 
@@ -328,7 +328,7 @@ static uint64_t expire_leaving(struct tw_net_link *l, uint64_t now)
 		tw_net_link_end(l);
 		return 0;
 	}
-	return l->tx_shutdown ? l->until : tw_net_earlier(expire_up(l, now), l->until);
+	return l->tx_shutdown ? l->until : tw_earlier(expire_up(l, now), l->until);
 }
 
 uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)

@@ -132,7 +132,7 @@ uint64_t tw_net_adapters_expire(struct tw_net_ep *ep, uint64_t now)
 		const struct tw_net_adapter *a = &ep->adapters[i];
 
 		if (a->instance && a->driver->expire)
-			next = tw_net_earlier(next, a->driver->expire(a->instance, now));
+			next = tw_earlier(next, a->driver->expire(a->instance, now));
 	}
 	return next;
 }
