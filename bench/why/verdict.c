@@ -257,9 +257,10 @@ static void say_silent(const struct why_graph *g, int proc, char *why, char *act
 /* Whether the endpoint that is waited for is connected, and on another host. */
 static bool is_elsewhere(const struct why_graph *g, const struct why_actor *a)
 {
-	const struct why_ep *ep = &a->now->eps[a->wait->ep];
+	/* A process that waits for a lock may have none. */
+	const struct why_ep *ep = a->ended ? &a->now->eps[a->wait->ep] : NULL;
 
-	for (unsigned i = 0; i < ep->npeers; i++)
+	for (unsigned i = 0; ep && i < ep->npeers; i++)
 		if (ep->peers[i].where == a->ended && ep->peers[i].state == TW_PEER_UP)
 			return !why_is_local(g->now, a->ended);
 	return false;

@@ -117,7 +117,7 @@ struct tw_ep *tw_enter_slow(uint64_t handle)
 	tw_lock(&s->lock);
 	if (is_open(s, handle))
 		return s->ep;
-	tw_unlock(&s->lock);
+	tw_unlock_unbiased(&s->lock);
 	return NULL;
 }
 
@@ -419,6 +419,7 @@ enum tw_err tw_ep_leave_behind(uint64_t handle)
 			ep->provs[i].ops->hide(ep->provs[i].instance);
 	s->name = 0;
 	atomic_store(&s->left, true);
+	tw_wake_closed(ep);
 	tw_service_finish(s);
 	return TW_OK;
 }
@@ -488,7 +489,8 @@ enum tw_err tw_ep_close(uint64_t handle)
 		return TW_ECLOSED;
 	tw_lock_slow(&s->lock);
 	if (!end_handle(s, handle)) {
-		tw_unlock(&s->lock);
+		/* Unbiased, as a handler may have interrupted a call that looks at the bias. */
+		tw_unlock_unbiased(&s->lock);
 		return TW_ECLOSED;
 	}
 	s->ep->closing = true;

@@ -495,6 +495,8 @@ bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		       uint64_t timeout_us);
 void tw_wake_callers(struct tw_ep *ep);
+/* Threads that sleep find that the endpoint is closed. For a signal handler: takes no lock. */
+void tw_wake_closed(struct tw_ep *ep);
 /* True if this thread is inside tw_wait() for that endpoint, further up its stack. No lock. */
 bool tw_waits_in(const struct tw_slot_entry *s);
 

@@ -63,9 +63,14 @@ bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event)
 			found |= ep->provs[i].ops->arm(ep->provs[i].instance);
 		else if (armed(old))
 			ep->provs[i].ops->disarm(ep->provs[i].instance);
-	/* Another thread may still sleep on the descriptor: the service thread rests again. */
-	if (ep->awaited && new == TW_POLLING)
+	/*
+	 * Another thread may still sleep on the descriptor: the service thread rests again. Where
+	 * there is none, the descriptor becomes ready when the lock is released.
+	 */
+	if (ep->awaited && new == TW_POLLING && tw_has_service(ep->slot))
 		tw_progress_request(ep);
+	else if (ep->awaited && new == TW_POLLING)
+		ep->events++;
 	return found;
 }
 

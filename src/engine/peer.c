@@ -213,6 +213,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	peer_set_state(p, TW_PEER_DOWN);
 	p->why = (uint8_t)why;
 	p->link = NULL;
+	p->unanswered = false;
 	fail_all(p, &p->windows.flushes, why);
 	fail_all(p, &p->sendq, why);
 	p->show->queued = 0;

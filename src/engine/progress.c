@@ -10,6 +10,7 @@
 
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
 #define RUN 64u		    /* most packets that are taken from a ring at once */
+#define EVENT_ROUNDS 8u	    /* most looks at the descriptors in one poll */
 
 static void progress_wake(struct tw_host *host)
 {
@@ -73,6 +74,10 @@ bool tw_flush(struct tw_ep *ep)
 	bool moved = false;
 
 	tw_list_walk(&ep->work, struct tw_peer, p, work) {
+		if (tw_unlikely(p->unanswered)) {
+			tw_disconnect(ep, p);
+			continue;
+		}
 		moved |= tw_transfer_flush(p);
 		if (!tw_list_empty(&p->sendq))
 			moved |= tw_send_flush(p);
@@ -82,18 +87,27 @@ bool tw_flush(struct tw_ep *ep)
 	return moved;
 }
 
-void tw_poll_events(struct tw_ep *ep)
+static bool poll_events(struct tw_ep *ep)
 {
 	struct epoll_event ev[16];
-	int n;
+	int n = tw_sys_epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
 
-	do {
-		n = tw_sys_epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
-		for (int i = 0; i < n; i++) {
-			struct tw_watch *w = ev[i].data.ptr;
-			w->ready(w, ev[i].events);
-		}
-	} while (n == (int)tw_countof(ev));
+	for (int i = 0; i < n; i++) {
+		struct tw_watch *w = ev[i].data.ptr;
+		w->ready(w, ev[i].events);
+	}
+	return n == (int)tw_countof(ev);
+}
+
+/* Not without end, as peers may make descriptors ready faster than they are read here. */
+void tw_poll_events(struct tw_ep *ep)
+{
+	unsigned n = 0;
+
+	while (n < EVENT_ROUNDS && poll_events(ep))
+		n++;
+	if (n == EVENT_ROUNDS)
+		tw_progress_request(ep);
 }
 
 /*

@@ -204,7 +204,8 @@ enum tw_unexp_state {
 	TW_U_PART,	/* the same; its fragments are arriving, see tw_peer.rx_unexp */
 	TW_U_ANNOUNCED, /* the data is the remote key */
 	TW_U_FETCHING,	/* being received, for whichever receive matches it */
-	TW_U_FETCHED
+	TW_U_FETCHED,
+	TW_U_DROPPED /* it was FETCHING; its memory is the fetch's */
 };
 
 /* An unexpected message, or memory for one. */
@@ -262,6 +263,7 @@ struct tw_peer {
 	uint8_t state;	 /* enum tw_peer_state */
 	uint8_t why;	 /* enum tw_status of later sends, once down */
 	bool barred;	 /* no connect has presented its filter; see tw_peer_bar() */
+	bool unanswered; /* there was no memory to answer it: the connection is to end */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may be sent */
 	uint32_t granted; /* credits at the start */

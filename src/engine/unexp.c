@@ -117,12 +117,24 @@ void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r
 	unexp_deliver(ep, u, r, false);
 }
 
+/* Its sender cannot be answered for want of memory, and would wait: the connection ends. */
+static void unexp_unanswered(struct tw_peer *p)
+{
+	if (p->state != TW_PEER_UP || p->unanswered)
+		return;
+	tw_log(TW_LOG_ERROR, "no memory to answer a message: its connection ends");
+	p->unanswered = true;
+	tw_peer_work(p);
+}
+
 void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 
-	if (!r)
+	if (!r) {
+		unexp_unanswered(u->peer);
 		return;
+	}
 	tw_req_forget(r);
 	r->peer = u->peer;
 	r->msg_len = 0;
@@ -138,14 +150,30 @@ void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)
 	tw_unexp_msg_put(ep, u);
 }
 
+/* Without memory for a receive. A fetch, or the next fragment, must not write to memory that is
+ * gone. */
+static void unexp_drop_without(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_peer *p = u->peer;
+
+	if (u->state == TW_U_FETCHING) {
+		u->state = TW_U_DROPPED;
+		return;
+	}
+	if (u->sync || !tw_unexp_is_whole(u))
+		unexp_unanswered(p);
+	if (p->rx_unexp == u)
+		p->rx_unexp = NULL;
+	tw_unexp_free(ep, u);
+}
+
 /* An empty receive takes it, so that the sender sees it matched. */
 void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 
 	if (!r) {
-		tw_log(TW_LOG_ERROR, "no memory to refuse a message");
-		tw_unexp_free(ep, u);
+		unexp_drop_without(ep, u);
 		return;
 	}
 	tw_req_forget(r);
@@ -219,6 +247,11 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 	struct tw_unexp_msg *u = tw_req_claimed(f);
 	struct tw_req *r = u->receiver;
 
+	if (u->state == TW_U_DROPPED) {
+		unexp_leave(ep, u);
+		tw_unexp_msg_put(ep, u);
+		return;
+	}
 	u->state = TW_U_FETCHED;
 	if (f->status == TW_S_OK && r) {
 		r->proto = f->proto;

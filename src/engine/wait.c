@@ -58,6 +58,12 @@ void tw_wake_sleepers(struct tw_ep *ep)
 		tw_wake_leader(ep);
 }
 
+void tw_wake_closed(struct tw_ep *ep)
+{
+	wake_followers(ep);
+	tw_wake_leader(ep);
+}
+
 void tw_wake_callers(struct tw_ep *ep)
 {
 	ep->wake_calls++;

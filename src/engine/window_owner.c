@@ -299,7 +299,7 @@ static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_w
 {
 	char *at, *to;
 
-	if (len || m->len > TW_WINDOW_PIECE)
+	if (len || m->len > tw_min((size_t)TW_WINDOW_PIECE, p->link->max_payload - sizeof(*m)))
 		return TW_EPROTO;
 	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &at);
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;

@@ -83,8 +83,10 @@ static void dest_connect_to(struct tw_ep *ep, struct tw_fi_dest *d)
 	struct tw_req *r =
 		tw_connect_new(ep, d->where >> 16, d->where & 0xffff, TW_FI_FILTER, limit);
 
-	if (dest_wait_for(ep, d, r, TW_FI_DEST_CONNECTING))
-		tw_connect(ep, r);
+	if (!dest_wait_for(ep, d, r, TW_FI_DEST_CONNECTING))
+		return;
+	r->extra |= TW_X_SAYS; /* by tell() */
+	tw_connect(ep, r);
 }
 
 static bool writes_under_way(struct tw_ep *ep, const struct tw_fi_dest *d)
@@ -237,22 +239,23 @@ void tw_fi_dests_go_on(struct tw_fi_ep *e, struct tw_ep *ep)
 
 static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d, enum tw_status why)
 {
-	char who[TW_REPORT_SIZE / 2], cause[64];
+	bool explained = tw_failure_explained(ep, d->where, why);
+	char who[TW_REPORT_SIZE / 2], cause[TW_REPORT_SIZE / 2];
 	const struct tw_board *boards;
 	uint32_t board;
 
 	if (tw_board_of(d->where >> 16, &board))
 		return;
 	/* Only then another board may do. */
-	if ((why != TW_S_UNKNOWN && why != TW_S_TIMEOUT) ||
-	    tw_failure_explained(ep, d->where, why)) {
+	if (why != TW_S_UNKNOWN && (why != TW_S_TIMEOUT || explained)) {
 		tw_failure_report(ep, d->where, why);
 		return;
 	}
 	tw_boards(&boards);
 	tw_failure_who(who, sizeof(who), d->where);
-	snprintf(cause, sizeof(cause), "board %s (endpoint %u) does not reach it",
-		 boards[ep->board].ifname, ep->host.self.endpoint_id);
+	snprintf(cause, sizeof(cause), "board %s (endpoint %u) does not reach it%s%.80s",
+		 boards[ep->board].ifname, ep->host.self.endpoint_id, explained ? ": " : "",
+		 explained ? ep->failure.cause : "");
 	tw_report(TW_LOG_ERROR, who, cause, "see TAGWIRE_BOARDS in tagwire-settings(7)");
 }
 

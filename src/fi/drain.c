@@ -18,7 +18,7 @@ int tw_fi_error_of(enum tw_status status)
 		[TW_S_NO_RIGHT] = FI_EACCES,
 	};
 
-	return errors[status];
+	return (unsigned)status < TW_NSTATUS && errors[status] ? errors[status] : FI_EOTHER;
 }
 
 /* The flags of the event of an operation, and the counter. */

@@ -195,6 +195,7 @@ void tw_job_end(void)
 
 enum tw_err tw_job_board(uint32_t *board)
 {
+	TW_NOT_CANCELLED;
 	const struct tw_board *boards;
 	uint64_t *nics;
 	enum tw_err err = TW_OK;

@@ -267,6 +267,7 @@ static enum tw_err of_name(const char *host, uint32_t board, uint64_t *nic_id)
 
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 {
+	TW_NOT_CANCELLED;
 	struct sockaddr_storage sa;
 	struct tw_known k;
 	uint32_t board;

@@ -3,6 +3,7 @@
 /* Wait sets, poll sets and fi_av_bind: deprecated in libfabric 2, in use by clients of 1.x. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -453,5 +454,20 @@ Test(fi_queues, bad_addresses)
 	fit_eq(fi_eq_sread(eq, &event, &good, sizeof(good), 0, 0), -FI_EAVAIL);
 	fit_ok(fi_close(&av->fid));
 	fit_ok(fi_close(&eq->fid));
+	fit_close(&t);
+}
+
+/* A program may ask for the text of any number. */
+FIT_TEST(fi_queues, texts_of_errors)
+{
+	static const int numbers[] = {0, 1, -1, 1 << 28, -(1 << 28), INT_MAX, INT_MIN};
+	struct fit t;
+	char buf[40];
+
+	fit_open(&t, 1, *way, (struct fit_how){.format = FI_CQ_FORMAT_CONTEXT});
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		cr_assert(*fi_cq_strerror(t.cq[0], numbers[i], NULL, NULL, 0));
+		cr_assert(*fi_cq_strerror(t.cq[0], numbers[i], NULL, buf, sizeof(buf)));
+	}
 	fit_close(&t);
 }

@@ -193,6 +193,30 @@ Test(mx_fd, beside_other_calls, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
+/* A look between arming and sleeping, where no service thread arms again. */
+Test(mx_fd, looked_at_without_a_service_thread, .timeout = MXT_TIMEOUT)
+{
+	mx_request_t r, s;
+	struct mxt_pair p;
+	mx_status_t st;
+	uint32_t result;
+	int v = 1;
+
+	mxt_up();
+	mxt_pair(&p);
+	mxt_ok(mx_disable_progression(p.b));
+	r = mxt_irecv(p.b, &v, sizeof(v), 1);
+	arm(p.b);
+	mxt_ok(mx_test(p.b, &r, &st, &result));
+	mxt_check(!result);
+	s = mxt_isend(p.a, &v, sizeof(v), p.ab, 1);
+	mxt_eq(ready(fd_of(p.b), MXT_LONG), 1);
+	mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
+	mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
+	mxt_pair_end(&p);
+	mxt_down();
+}
+
 /* A blocking call of another thread, for something else, sleeps meanwhile, or ends. */
 Test(mx_fd, beside_a_blocking_call, .timeout = MXT_TIMEOUT)
 {

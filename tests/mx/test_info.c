@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* III.2 Information retrieval, IV.1 and IV.2 names, boards and NIC ids. */
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "mx/mxt.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10
+#endif
 
 TestSuite(mx_info, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
@@ -202,6 +209,38 @@ static const mx_get_info_key_t of_board[] = {
 	MX_COUNTERS_COUNT, MX_COUNTERS_LABELS, MX_COUNTERS_VALUES, MX_PRODUCT_CODE,
 	MX_PART_NUMBER,	   MX_SERIAL_NUMBER,   MX_PORT_COUNT,
 };
+
+/* The engine relies on the numbers that tools read: another process must not be able to write them.
+ */
+Test(mx_info, counters_are_for_reading, .timeout = MXT_TIMEOUT)
+{
+	char path[40], text[80] = "";
+	mx_endpoint_t ep;
+	int fd = -1;
+
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	for (int i = 0; i < 100 && !strstr(text, TW_STATS_NAME); i++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
+		n = readlink(path, text, sizeof(text) - 1);
+		text[n < 0 ? 0 : n] = 0;
+	}
+	mxt_check(strstr(text, TW_STATS_NAME));
+	fd = open(path, O_RDWR);
+	if (fd >= 0 && (fcntl(fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE)) {
+		mxt_check(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
+			  MAP_FAILED);
+		mxt_check(pwrite(fd, text, 1, 0) < 0);
+	} else if (fd >= 0) {
+		close(fd);
+		cr_skip_test("the kernel has no seal for this (Linux 5.1)");
+	}
+	close(fd);
+	mxt_close(ep);
+	mxt_down();
+}
 
 Test(mx_info, wrong_board, .timeout = MXT_TIMEOUT)
 {

@@ -282,6 +282,79 @@ Test(unexp, fetching)
 	ep->fetch_max = 0;
 }
 
+/* A state in which no request is to be had. */
+static struct tw_pool_obj *kept;
+static uint32_t most;
+
+static void no_requests(void)
+{
+	kept = ep->reqs.free;
+	most = ep->reqs.max_chunks;
+	ep->reqs.free = NULL;
+	ep->reqs.max_chunks = ep->reqs.nchunks;
+	cr_assert_null(tw_req_new1(ep, TW_RECV, NULL, 0));
+}
+
+static void requests_again(void)
+{
+	ep->reqs.free = kept;
+	ep->reqs.max_chunks = most;
+}
+
+/* The rest of a message whose first part was dropped goes nowhere, and its connection ends. */
+Test(unexp, part_dropped_without_requests)
+{
+	struct tw_peer *p = ep->self;
+
+	no_requests();
+	cr_assert_eq(tw_recv_packet(p->link, tw_hdr_make(TW_EAGER, 0, 0, 300, 13), data, 100),
+		     TW_OK);
+	cr_assert_null(p->rx_unexp);
+	cr_assert_eq(tw_recv_packet(p->link, tw_hdr_make(TW_FRAG, 0, 0, 0, 0), data, 200), TW_OK);
+	cr_assert_eq(p->rx_len, 0);
+	cr_assert_eq(nwhole, 0);
+	requests_again();
+	progress();
+	cr_assert_eq(p->state, TW_PEER_DOWN);
+	nothing_left();
+}
+
+/* The sender of one that was announced hears of it. */
+Test(unexp, announcement_dropped_without_requests)
+{
+	struct tw_req *s = tw_req_new1(ep, TW_SEND, data, LONG);
+
+	s->match = 13;
+	tw_send(ep, s, ep->self->addr);
+	no_requests();
+	progress();
+	requests_again();
+	cr_assert(s->flags & TW_R_DONE);
+	cr_assert_neq(s->status, TW_S_OK);
+	tw_req_free(ep, s);
+	nothing_left();
+}
+
+Test(unexp, fetch_dropped_without_requests)
+{
+	struct tw_req *s = tw_req_new1(ep, TW_SEND, data, LONG);
+
+	ep->fetch_max = UINT64_MAX;
+	s->match = 8;
+	tw_send(ep, s, ep->self->addr);
+	while (!tw_unexp_find(ep, ALL, ALL))
+		ep->provs[0].ops->progress(ep->provs[0].instance);
+	no_requests();
+	tw_unexp_drop_all(ep, ALL, ALL);
+	requests_again();
+	progress();
+	cr_assert((s->flags & TW_R_DONE) && s->status == TW_S_OK);
+	cr_assert_eq(nwhole, 0, "the interface has dropped it");
+	tw_req_free(ep, s);
+	nothing_left();
+	ep->fetch_max = 0;
+}
+
 Test(unexp, dropped_by_the_interface)
 {
 	struct tw_req *s = send(13, LONG), *t = send(13, SHORT);

@@ -141,6 +141,9 @@ static void sock_unreached(const struct tw_net_link *l, int error)
 		cause = "no host answers at its address";
 		advice = "its host must be up, and reached from the board of this endpoint "
 			 "(TAGWIRE_BOARDS)";
+	} else if (error == EINVAL) {
+		cause = "the board of this endpoint leads to no other host";
+		advice = "see TAGWIRE_BOARDS in tagwire-settings(7)";
 	} else if (error == ETIMEDOUT) {
 		return; /* unanswered() has said why */
 	}

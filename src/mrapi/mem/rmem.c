@@ -223,6 +223,8 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 	}
 	if (!tw_mrapi_path_open(c))
 		return MRAPI_ERR_NOT_SUPPORTED;
+	/* The owner of the memory that was here before may have asked late. */
+	atomic_fetch_and(&c->users, ~TW_MRAPI_CLIENT_STATES);
 	c->handle = handle;
 	return MRAPI_SUCCESS;
 }
