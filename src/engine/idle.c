@@ -5,12 +5,12 @@
  *
  * POLLING	Calls of the program poll; or it computes, and nothing is known to be left to do.
  *		Packets that the engine must act on ring the doorbell if they stay unread.
- * SERVED		The service thread has found that the program computes, and polls in its
- *place. It holds the lock meanwhile, so this is seen from inside progress only. RESTING	The
- *program computes, and the work that is left needs a packet: any packet rings the doorbell, which
- *wakes the service thread. COMPUTING	The same with no work left: packets that the engine must act
- *on ring it. ASLEEP	A blocking call sleeps: any packet rings the doorbell, which wakes that
- *call.
+ * SERVED	The service thread has found that the program computes, and polls in its place.
+ *		It holds the lock meanwhile, so this is seen from inside progress only.
+ * RESTING	The program computes, and the work that is left needs a packet: any packet rings
+ *		the doorbell, which wakes the service thread.
+ * COMPUTING	The same with no work left: packets that the engine must act on ring it.
+ * ASLEEP	A blocking call sleeps: any packet rings the doorbell, which wakes that call.
  *
  * There is one deadline: the tick at which something is due, work that a call left unfinished
  * included. A program that polls sees to it itself. The service thread therefore checks an

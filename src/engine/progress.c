@@ -63,10 +63,11 @@ const struct tw_upcalls tw_upcalls = {
 #endif
 };
 
-static bool idle(const struct tw_peer *p)
+static bool progress_idle(const struct tw_peer *p)
 {
 	return tw_list_empty(&p->replying) && tw_list_empty(&p->pulling) &&
-	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_credits_due(p);
+	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_credits_due(p) &&
+	       !p->unanswered;
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -74,20 +75,16 @@ bool tw_flush(struct tw_ep *ep)
 	bool moved = false;
 
 	tw_list_walk(&ep->work, struct tw_peer, p, work) {
-		if (tw_unlikely(p->unanswered)) {
-			tw_disconnect(ep, p);
-			continue;
-		}
 		moved |= tw_transfer_flush(p);
 		if (!tw_list_empty(&p->sendq))
 			moved |= tw_send_flush(p);
-		if (idle(p))
+		if (progress_idle(p))
 			tw_peer_no_work(p);
 	}
 	return moved;
 }
 
-static bool poll_events(struct tw_ep *ep)
+static bool progress_events(struct tw_ep *ep)
 {
 	struct epoll_event ev[16];
 	int n = tw_sys_epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
@@ -99,12 +96,24 @@ static bool poll_events(struct tw_ep *ep)
 	return n == (int)tw_countof(ev);
 }
 
+/* In a poll only: other callers of tw_flush() go on with what would end here. */
+static bool progress_end_unanswered(struct tw_ep *ep)
+{
+	tw_list_walk(&ep->work, struct tw_peer, p, work) {
+		if (tw_likely(!p->unanswered))
+			continue;
+		tw_disconnect(ep, p);
+		return true; /* which may have changed the list */
+	}
+	return false;
+}
+
 /* Not without end, as peers may make descriptors ready faster than they are read here. */
 void tw_poll_events(struct tw_ep *ep)
 {
 	unsigned n = 0;
 
-	while (n < EVENT_ROUNDS && poll_events(ep))
+	while (n < EVENT_ROUNDS && progress_events(ep))
 		n++;
 	if (n == EVENT_ROUNDS)
 		tw_progress_request(ep);
@@ -186,8 +195,10 @@ static unsigned progress_finish(struct tw_ep *ep, bool left)
 		n += ep->lender.ops->progress(ep->lender.instance);
 	for (unsigned i = 0; i < ep->npolled; i++)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
-	if (tw_unlikely(ep->has_work))
+	if (tw_unlikely(ep->has_work)) {
 		n += tw_flush(ep);
+		n += progress_end_unanswered(ep);
+	}
 	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done))) {
 		ep->iface->attend(ep);
 		n++;

@@ -150,8 +150,7 @@ void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)
 	tw_unexp_msg_put(ep, u);
 }
 
-/* Without memory for a receive. A fetch, or the next fragment, must not write to memory that is
- * gone. */
+/* Without memory for a receive. Neither a fetch nor a fragment may write to memory that is gone. */
 static void unexp_drop_without(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_peer *p = u->peer;

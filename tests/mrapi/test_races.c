@@ -346,10 +346,14 @@ static void end_nodes_amid(const struct mr_kind *kind, bool twice)
 		mr_do(&node[!(i % 2)], go, NULL);
 	}
 	atomic_store(&c->stop, 1);
-	mr_done(&other);
 	for (int i = 0; i < 2; i++)
 		twc_join(&t[i]);
+	/*
+	 * Then the last node: two threads that have locked for it one after the other, and unlock
+	 * in the same order, leave it a level, and the other process would wait for ever.
+	 */
 	mr_do(&node[1], go, NULL);
+	mr_done(&other);
 	for (int i = 0; i < 2; i++)
 		mr_peer_end(&node[i]);
 	mr_peer_end(&other);
