@@ -85,14 +85,6 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 	}
 }
 
-/* A loopback, for example, of another host. */
-static bool connect_leads_nowhere(uint64_t nic_id)
-{
-	struct sockaddr_storage sa;
-
-	return TW_USES_NET && tw_nic_to_address(nic_id, &sa) == TW_EUNREACH;
-}
-
 static void connect_attempt(struct tw_peer *p)
 {
 	struct tw_ep *ep = p->ep;
@@ -121,7 +113,7 @@ static void connect_attempt(struct tw_peer *p)
 		if (err != TW_EPERM && err != TW_EUNREACH)
 			break;
 	}
-	if (err == TW_EUNREACH && connect_leads_nowhere(nic_id))
+	if (err == TW_EUNREACH && tw_nic_leads_nowhere(nic_id))
 		tw_failure_trouble(&ep->host, p, err,
 				   "that board of its host leads to no other host",
 				   "connect to another one; mx_info there lists them");

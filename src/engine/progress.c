@@ -105,6 +105,7 @@ static bool progress_end_unanswered(struct tw_ep *ep)
 		tw_disconnect(ep, p);
 		return true; /* which may have changed the list */
 	}
+	ep->unanswered = false;
 	return false;
 }
 
@@ -195,10 +196,10 @@ static unsigned progress_finish(struct tw_ep *ep, bool left)
 		n += ep->lender.ops->progress(ep->lender.instance);
 	for (unsigned i = 0; i < ep->npolled; i++)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
-	if (tw_unlikely(ep->has_work)) {
+	if (tw_unlikely(ep->has_work))
 		n += tw_flush(ep);
+	if (tw_unlikely(ep->unanswered))
 		n += progress_end_unanswered(ep);
-	}
 	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done))) {
 		ep->iface->attend(ep);
 		n++;

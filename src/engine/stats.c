@@ -12,10 +12,6 @@
 #include "engine/engine.h"
 #include "engine/layout.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x10
-#endif
-
 static struct tw_stats_peer unseen; /* shared by the peers for which the page has no space */
 
 static void name_program(struct tw_stats *s)
@@ -40,7 +36,8 @@ enum tw_err tw_stats_open(struct tw_ep *ep)
 
 	if (tw_sealed_make(TW_STATS_NAME, sizeof(*s), TW_SEALS & ~F_SEAL_SEAL, &fd, &page) != TW_OK)
 		return TW_ENOMEM;
-	/* Tools read it. The engine relies on it, so nobody else may write; since Linux 5.1. */
+	/* Tools read it. The engine relies on it, so nobody else may write, where the system can.
+	 */
 	tw_sys_fcntl(fd, F_ADD_SEALS, (void *)(intptr_t)F_SEAL_FUTURE_WRITE);
 	tw_sys_fcntl(fd, F_ADD_SEALS, (void *)(intptr_t)F_SEAL_SEAL);
 	s = page;

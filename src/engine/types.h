@@ -406,6 +406,7 @@ struct tw_ep {
 	bool attend, acts;   /* acts: there is iface->attend() */
 	bool awaited;	     /* the program sleeps on a descriptor, see tw_idle_arm() */
 	bool came;	     /* a message has met a receive since the last fast poll */
+	bool unanswered;     /* a peer is */
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	void *owner;	     /* used by the interface */
 	struct tw_list work; /* peers that have something to send */

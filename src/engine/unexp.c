@@ -123,7 +123,7 @@ static void unexp_unanswered(struct tw_peer *p)
 	if (p->state != TW_PEER_UP || p->unanswered)
 		return;
 	tw_log(TW_LOG_ERROR, "no memory to answer a message: its connection ends");
-	p->unanswered = true;
+	p->unanswered = p->ep->unanswered = true;
 	tw_peer_work(p);
 }
 

@@ -35,9 +35,8 @@ uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whol
 uint32_t tw_unexp_count_to(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole,
 			   uint32_t most);
 /*
- * Takes a message from the queue: no receive will match it. Then the caller
- * calls tw_unexp_receive(), tw_unexp_take() (whole messages only), tw_unexp_drop() or
- * tw_unexp_free().
+ * Takes a message from the queue: no receive will match it. Then the caller calls
+ * tw_unexp_receive(), tw_unexp_take() (whole messages only), tw_unexp_drop() or tw_unexp_free().
  */
 static inline void tw_unexp_unqueue(struct tw_ep *ep, struct tw_unexp_msg *u)
 {

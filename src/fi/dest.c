@@ -244,8 +244,11 @@ static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d, enum tw_sta
 	const struct tw_board *boards;
 	uint32_t board;
 
-	if (tw_board_of(d->where >> 16, &board))
+	if (tw_board_of(d->where >> 16, &board)) {
+		if (explained)
+			tw_failure_report(ep, d->where, why);
 		return;
+	}
 	/* Only then another board may do. */
 	if (why != TW_S_UNKNOWN && (why != TW_S_TIMEOUT || explained)) {
 		tw_failure_report(ep, d->where, why);

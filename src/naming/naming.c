@@ -332,6 +332,13 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 	return tw_nic_of(sa) == nic_id && tw_nic_at(sa) == nic_id ? TW_OK : TW_EUNREACH;
 }
 
+bool tw_nic_leads_nowhere(uint64_t nic_id)
+{
+	struct tw_known k;
+
+	return TW_USES_NAMES && tw_hosts_find_nic(nic_id, &k) && k.address.ss_family == AF_UNSPEC;
+}
+
 /* NAME:BOARD of a NIC whose host is known. */
 static bool name_known(uint64_t nic_id, char *out, unsigned len)
 {

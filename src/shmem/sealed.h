@@ -13,6 +13,11 @@
 /* A process that could shrink the memory could kill another with SIGBUS. */
 #define TW_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+/* Only mappings that exist already can write; since Linux 5.1. */
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10
+#endif
+
 /* A file of that size, the first `ready' bytes of which have pages. Returns -1 with errno set. */
 int tw_sealed_file(const char *name, uint64_t size, uint64_t ready, int seals);
 /* Maps it shared; children do not inherit it. Returns NULL on failure. */

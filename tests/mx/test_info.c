@@ -9,10 +9,7 @@
 
 #include "base/stats.h"
 #include "mx/mxt.h"
-
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x10
-#endif
+#include "shmem/sealed.h"
 
 TestSuite(mx_info, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
@@ -210,8 +207,7 @@ static const mx_get_info_key_t of_board[] = {
 	MX_PART_NUMBER,	   MX_SERIAL_NUMBER,   MX_PORT_COUNT,
 };
 
-/* The engine relies on the numbers that tools read: another process must not be able to write them.
- */
+/* The engine relies on the numbers that tools read: no other process can write them. */
 Test(mx_info, counters_are_for_reading, .timeout = MXT_TIMEOUT)
 {
 	char path[40], text[80] = "";

@@ -125,8 +125,7 @@ static inline void put(struct ring *r, const struct packet *p)
 	tw_ring_write_long(&r->tx, p->hdr, iov, 3, p->len);
 }
 
-/* 1: the packet is as it should be, 0: none is there, or a slot that is no packet, -1: it is not.
- */
+/* 1: the packet is as it should be, -1: it is not, 0: there is none, or a slot that is none. */
 static inline int take(struct ring *r, const struct packet *want)
 {
 	struct tw_slot *s = tw_ring_next(&r->rx);

@@ -131,7 +131,8 @@ static void sock_unreached(const struct tw_net_link *l, int error)
 	const char *cause = strerror(error), *advice = "a firewall of this host may forbid it";
 	enum tw_err err = tw_net_err_of(error);
 
-	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
+	/* Of a limit in time unanswered() has said why. */
+	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM || err == TW_ETIMEDOUT)
 		return;
 	if (error == ENETUNREACH) {
 		cause = "this host has no route to it";
@@ -144,8 +145,6 @@ static void sock_unreached(const struct tw_net_link *l, int error)
 	} else if (error == EINVAL) {
 		cause = "the board of this endpoint leads to no other host";
 		advice = "see TAGWIRE_BOARDS in tagwire-settings(7)";
-	} else if (error == ETIMEDOUT) {
-		return; /* unanswered() has said why */
 	}
 	l->ep->host->up->trouble(l->ep->host, l->link.peer, err, cause, advice);
 }
