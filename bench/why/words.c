@@ -233,6 +233,9 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 		why_name(g->now, a->next, other);
 	else if (a->ended)
 		why_where_text(g->now, &a->now->eps[a->wait->ep], a->ended, other);
+	else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders && a->wait->holders[0])
+		snprintf(other, sizeof other, "node %u (process %d)", a->wait->holder_nodes[0],
+			 (int)a->wait->holders[0]);
 	else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders)
 		snprintf(other, sizeof other, "node %u of another host", a->wait->holder_nodes[0]);
 	else
