@@ -4,7 +4,6 @@
  * each within the barrier or the exchange that the caller names (barrier.c).
  */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "mrapi/lock/barrier.h"

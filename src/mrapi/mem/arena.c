@@ -4,7 +4,6 @@
  * or is free, so a dead process leaks nothing. Pages are allocated at creation, so
  * attaching cannot run out of memory.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>

@@ -5,10 +5,7 @@
  * where the kernel refuses. The path is chosen at the attach, and again when the kernel
  * refuses an access.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/copy.h"
 #include "base/guard.h"

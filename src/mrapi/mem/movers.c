@@ -6,8 +6,6 @@
  * per memory: an owner that does not reply delays no other. Each thread takes one part
  * at a time, so several parts of a request are moved at once.
  */
-#define _GNU_SOURCE
-
 #include "base/thread.h"
 #include "mrapi/mem/requests.h"
 

@@ -3,7 +3,6 @@
  * MRAPI 4.5: non-blocking accesses, and test, wait and cancel for them. movers.c moves
  * them in parts, so that they can be cancelled in between.
  */
-#define _GNU_SOURCE
 #include "mrapi/mem/requests.h"
 
 #define CANCELED_KEPT 64 /* cancelled requests that are kept */

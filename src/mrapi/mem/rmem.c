@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "mrapi/remote/remote.h"

@@ -5,7 +5,6 @@
  * The callback thread detects rollovers: it reads a counter again when its fastest
  * source could have rolled over. A node keeps its count over stop and start.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>

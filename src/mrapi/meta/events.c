@@ -8,11 +8,9 @@
  * A callback runs for the node that registered it. None starts once the node's finalize
  * has begun.
  */
-#include <errno.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/sys.h"

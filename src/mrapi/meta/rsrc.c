@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MRAPI 4.6: metadata. */
-#define _GNU_SOURCE
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "base/thread.h"

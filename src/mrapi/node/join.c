@@ -10,13 +10,11 @@
  * that lock when the process dies and at no other time, and every member can test it. No
  * other fault between two members counts as a death.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/sys.h"

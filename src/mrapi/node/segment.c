@@ -3,18 +3,14 @@
  * The segment and the arena of a job: made by its first member, passed to the others. And the
  * names of the members' listening sockets, made of user and slot.
  */
-#define _GNU_SOURCE
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/page.h"
-#include "base/settings.h"
 #include "base/sys.h"
 #include "mrapi/mrapi_internal.h"
 #include "shmem/sealed.h"

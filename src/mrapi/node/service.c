@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/sys.h"

@@ -4,9 +4,6 @@
  * turn. Deleted ids of objects that had MRAPI_ERROR_EXT are remembered, to
  * distinguish them from ids that never existed.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-
 #include "base/sys.h"
 #include "mrapi/remote/remote.h"
 

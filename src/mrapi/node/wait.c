@@ -5,7 +5,6 @@
  * holding back the cancellation of the calling thread.
  */
 #include <sched.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "mrapi/mrapi_internal.h"

@@ -5,7 +5,6 @@
  * any order. A report with an older generation of its slot, or an earlier time of birth of a node,
  * is ignored.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 
 #include "base/sys.h"

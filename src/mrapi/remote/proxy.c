@@ -22,10 +22,7 @@
  *
  * Nobody else changes what the proxy has meanwhile.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "base/thread.h"
