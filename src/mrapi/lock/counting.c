@@ -284,7 +284,10 @@ static mrapi_status_t again(struct attempt *a)
 	return a->try ? a->try(a->arg) : counting_attempt(a);
 }
 
-/* Spins, then sleeps between attempts; the last one's status, or why the wait ended. */
+/*
+ * Spins, then sleeps between attempts; the last one's status, or why the wait ended. Then it passes
+ * on a wake-up that this thread does not use.
+ */
 static mrapi_status_t counting_wait_for(struct attempt *a, mrapi_timeout_t timeout)
 {
 	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
@@ -309,6 +312,8 @@ static mrapi_status_t counting_wait_for(struct attempt *a, mrapi_timeout_t timeo
 		count_down(&a->c->sleepers, epoch);
 	}
 	tw_mrapi_wait_end(&w);
+	if (status != MRAPI_SUCCESS)
+		counting_wake(a->c, 1);
 	return status == MRAPI_TIMEOUT ? why : status;
 }
 
@@ -322,16 +327,6 @@ static void end_attempt(struct attempt *a)
 		atomic_compare_exchange_strong(&a->c->writer, &mine, 0);
 	if (a->pending || a->counted)
 		counting_wake(a->c, INT_MAX);
-}
-
-static mrapi_status_t wait_long(struct attempt *a, mrapi_timeout_t timeout)
-{
-	mrapi_status_t status = counting_wait_for(a, timeout);
-
-	/* Passes on a wake-up that this thread does not use. */
-	if (status != MRAPI_SUCCESS)
-		counting_wake(a->c, 1);
-	return status;
 }
 
 /* Its state is on another host. */
@@ -364,7 +359,7 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 	if (status == MRAPI_TIMEOUT && o->host)
 		return counting_ask(o, TW_MRAPI_REMOTE_LOCK, handle, mode, timeout);
 	if (status == MRAPI_TIMEOUT && timeout != 0)
-		status = wait_long(&a, timeout);
+		status = counting_wait_for(&a, timeout);
 	end_attempt(&a);
 	return status;
 }
@@ -384,7 +379,7 @@ mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 	if (status != MRAPI_SUCCESS)
 		return try(arg);
 	a.c = counting_of(o);
-	status = wait_long(&a, timeout);
+	status = counting_wait_for(&a, timeout);
 	end_attempt(&a);
 	return status;
 }
