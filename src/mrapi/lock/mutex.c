@@ -300,7 +300,7 @@ static mrapi_status_t mutex_wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_
 		if (!tw_mrapi_is(&m->obj, handle))
 			return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 		if (mutex_held_by(m, w->me)) {
-			/* Locked by another thread of the node during the wait. */
+			/* Locked before, or by another thread of the node during the wait. */
 			status = lock_again(m, handle, w->me, key);
 			if (status != MRAPI_INCOMPLETE)
 				return status;
@@ -385,11 +385,6 @@ mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 		return status;
 	if (m->obj.host)
 		return lock_there(m, handle, me, key, timeout);
-	if (mutex_held_by(m, me)) {
-		status = lock_again(m, handle, me, key);
-		if (status != MRAPI_INCOMPLETE)
-			return status;
-	}
 	tw_mrapi_wait_begin(&w, me, timeout);
 	status = mutex_wait_for(m, handle, key, &w);
 	tw_mrapi_wait_end(&w);
