@@ -330,6 +330,7 @@ void tw_mrapi_counting_forked(void);
 
 /* ---- requests.c and others: the end of a node, of a process, and forks */
 void tw_mrapi_requests_end(uint32_t me);
+/* Ends the threads that move. Without their mutex. */
 void tw_mrapi_movers_end(void);
 void tw_mrapi_requests_forked(void);
 /* A rollover callback that is due; false: none, and the earliest time of the next. */

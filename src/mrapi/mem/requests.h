@@ -40,8 +40,6 @@ void tw_mrapi_move_part(struct tw_mrapi_request *r);
 bool tw_mrapi_move_helps(const struct tw_mrapi_request *r, bool waits);
 /* Starts no further part. */
 void tw_mrapi_move_stop(struct tw_mrapi_request *r);
-/* Ends the threads. Without the mutex. */
-void tw_mrapi_movers_end(void);
 void tw_mrapi_movers_forked(void);
 
 /* ---- requests.c */

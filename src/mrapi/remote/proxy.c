@@ -165,11 +165,9 @@ static mrapi_status_t proxy_step(uint32_t me, struct tw_mrapi_ctrl *c, bool last
 {
 	struct tw_mrapi_doing *d = &tw_mrapi.seg->doing;
 	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
-	mrapi_status_t status = MRAPI_ERR_PARAMETER;
 	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(me, kind, c->handle, &o);
 
-	if (kind >= TW_MRAPI_MUTEX && kind < TW_MRAPI_LOCKS)
-		status = tw_mrapi_obj_find(me, kind, c->handle, &o);
 	if (status == MRAPI_SUCCESS && o->host)
 		status = tw_mrapi_stale(kind, 0);
 	if (status == MRAPI_SUCCESS) {
