@@ -37,16 +37,15 @@ static struct {
 	struct tw_list conns;
 	pthread_t thread;
 	/* The thread's own: */
-	struct tw_list ended;	      /* connections of members that live without */
+	uint32_t unconnected[TW_MRAPI_PROCS]; /* by slot: incarnation of who lives so */
+	unsigned nunconnected;
 	uint64_t look_at;	      /* tick of tw_clock() of the next look at them */
 	unsigned nunknown;	      /* connections without a hello */
 	_Atomic(unsigned) generation; /* of the thread */
 	struct tw_sock_listener listener;
 	int epfd, stopfd, kernel;
 	bool starved; /* resources are short */
-} service = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-	     .conns = {&service.conns, &service.conns},
-	     .ended = {&service.ended, &service.ended}};
+} service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
 static const epoll_data_t stop = {.ptr = &service.stopfd};
 
@@ -138,35 +137,19 @@ static void reclaim_dead(void)
 	}
 }
 
-/* Whether the member that had a connection has not ended in order, nor been reclaimed. */
-static bool is_member(const struct conn *c)
-{
-	const struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[c->proc];
-
-	return (uint32_t)(atomic_load(&p->life) >> 8) == c->incarnation &&
-	       tw_mrapi_state(p) != TW_MRAPI_FREE;
-}
-
 /*
  * After the end of its connection. A member that lives has closed it, or it was a liar's; one that
- * has died is reclaimed.
+ * has died is reclaimed. Nothing is left to do for one that has ended in order.
  */
-static bool lives_on(const struct conn *c)
+static bool lives_on(uint32_t proc, uint32_t incarnation)
 {
-	if (!is_member(c))
-		return false;
-	if (!tw_mrapi_gone(c->proc))
-		return true;
-	tw_mrapi_reclaim(c->proc, c->incarnation);
-	return false;
-}
+	const struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[proc];
 
-static bool is_watched(const struct conn *c)
-{
-	tw_list_walk(&service.ended, const struct conn, e, link) {
-		if (e->proc == c->proc && e->incarnation == c->incarnation)
-			return true;
-	}
+	if (atomic_load(&p->life) >> 8 != incarnation || tw_mrapi_state(p) == TW_MRAPI_FREE)
+		return false;
+	if (!tw_mrapi_gone(proc))
+		return true;
+	tw_mrapi_reclaim(proc, incarnation);
 	return false;
 }
 
@@ -174,24 +157,25 @@ static bool is_watched(const struct conn *c)
 static void conn_ended(struct conn *c)
 {
 	end_conn(c);
-	if (lives_on(c) && !is_watched(c))
-		tw_list_add_tail(&service.ended, &c->link);
-	else
-		free(c);
+	if (lives_on(c->proc, c->incarnation)) {
+		service.nunconnected += !service.unconnected[c->proc];
+		service.unconnected[c->proc] = c->incarnation;
+	}
+	free(c);
 }
 
-static void look_at_ended(void)
+static void look_at_unconnected(void)
 {
 	uint64_t now = tw_clock();
 
-	if (tw_list_empty(&service.ended) || now < service.look_at)
+	if (!service.nunconnected || now < service.look_at)
 		return;
 	service.look_at = now + tw_clock_us(1000 * AGAIN_MS);
-	tw_list_walk(&service.ended, struct conn, c, link) {
-		if (lives_on(c))
+	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
+		if (!service.unconnected[i] || lives_on(i, service.unconnected[i]))
 			continue;
-		tw_list_del(&c->link);
-		free(c);
+		service.unconnected[i] = 0;
+		service.nunconnected--;
 	}
 }
 
@@ -353,7 +337,7 @@ static void *mrapi_service_run(void *arg)
 
 	(void)arg;
 	for (;;) {
-		bool again = service.starved || !tw_list_empty(&service.ended);
+		bool again = service.starved || service.nunconnected;
 		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev), again ? AGAIN_MS : -1);
 		int err;
 
@@ -371,7 +355,7 @@ static void *mrapi_service_run(void *arg)
 				run_short(err);
 		}
 		drop_silent();
-		look_at_ended();
+		look_at_unconnected();
 		if (service.starved)
 			try_again();
 	}
@@ -426,15 +410,18 @@ void tw_mrapi_service_stop(void)
 	atomic_fetch_add(&service.generation, 1);
 }
 
+/* No connection is left. */
+static void service_forget(void)
+{
+	service.nunknown = service.nunconnected = 0;
+	memset(service.unconnected, 0, sizeof(service.unconnected));
+}
+
 void tw_mrapi_service_close(void)
 {
-	struct conn *c;
-
 	while (!tw_list_empty(&service.conns))
 		drop_conn(tw_list_first(&service.conns, struct conn, link));
-	while ((c = tw_list_take(&service.ended, struct conn, link)))
-		free(c);
-	service.nunknown = 0;
+	service_forget();
 	tw_sock_listen_end(&service.listener);
 	mrapi_service_close_all();
 }
@@ -446,7 +433,5 @@ void tw_mrapi_service_forked(void)
 	pthread_mutex_init(&service.mutex, NULL);
 	while ((c = tw_list_take(&service.conns, struct conn, link)))
 		free(c);
-	while ((c = tw_list_take(&service.ended, struct conn, link)))
-		free(c);
-	service.nunknown = 0;
+	service_forget();
 }
