@@ -51,7 +51,6 @@ struct tw_mrapi_lane {
 	struct tw_list queue; /* requests with parts to start */
 	unsigned busy;	      /* threads that move parts of it */
 	uint8_t kind;
-	bool ready;
 };
 
 #define TW_MRAPI_ENDING 0x80000000u

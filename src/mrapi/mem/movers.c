@@ -52,13 +52,11 @@ static void provide(struct pool *p)
 static void update(struct tw_mrapi_lane *l)
 {
 	struct pool *p = &pools[l->kind];
-	bool ready = !tw_list_empty(&l->queue) && l->busy < p->per_client;
 
-	if (ready && !l->ready)
-		tw_list_add_tail(&p->ready, &l->link);
-	else if (!ready && l->ready)
+	if (tw_list_empty(&l->queue) || l->busy >= p->per_client)
 		tw_list_del(&l->link);
-	l->ready = ready;
+	else if (tw_list_empty(&l->link))
+		tw_list_add_tail(&p->ready, &l->link);
 }
 
 void tw_mrapi_move_stop(struct tw_mrapi_request *r)
@@ -162,7 +160,7 @@ void tw_mrapi_move_begin(struct tw_mrapi_request *r)
 	tw_list_add_tail(&l->queue, &r->link);
 	r->queued = true;
 	update(l);
-	if (l->ready)
+	if (!tw_list_empty(&l->link))
 		provide(pool_of(r));
 }
 

@@ -171,7 +171,8 @@ void tw_mrapi_rmem_end(uint32_t me)
 
 static void begin_lane(struct tw_mrapi_client *c)
 {
-	c->lane = (struct tw_mrapi_lane){.busy = 0};
+	c->lane.busy = 0;
+	tw_list_init(&c->lane.link);
 	tw_list_init(&c->lane.queue);
 }
 

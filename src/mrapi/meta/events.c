@@ -276,11 +276,11 @@ void tw_mrapi_events_stop(void)
 		pthread_cond_broadcast(&returned);
 		/* The caller may be this thread, or one that it waits for: it ends on its own. */
 		w->left = caller == w;
-		if (w->left)
+		if (w->left) {
 			pthread_detach(w->thread);
+			w = NULL;
+		}
 	}
-	if (w && w->left)
-		w = NULL;
 	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 	if (!w)
 		return;
