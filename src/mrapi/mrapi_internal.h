@@ -257,12 +257,11 @@ static inline uint64_t tw_mrapi_deadline(mrapi_timeout_t timeout)
 
 struct tw_mrapi_wait {
 	struct tw_list link;
-	_Atomic(uint32_t) *word;
+	_Atomic(uint32_t) *word; /* NULL: it has not slept, and is not listed */
 	uint64_t deadline;
 	uint32_t me;
 	mrapi_timeout_t timeout;
 	unsigned spins;
-	bool listed;
 	_Atomic(bool) ended; /* the node was finalized */
 };
 
@@ -272,7 +271,7 @@ static inline void tw_mrapi_wait_begin(struct tw_mrapi_wait *w, uint32_t me,
 	w->me = me;
 	w->timeout = timeout;
 	w->spins = 0;
-	w->listed = false;
+	w->word = NULL;
 	atomic_init(&w->ended, false);
 }
 

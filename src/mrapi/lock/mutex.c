@@ -329,7 +329,7 @@ mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t ti
 		if (!tw_mrapi_spin(&w))
 			why = sleep_for(mutex_in(handle), &w);
 	tw_mrapi_wait_end(&w);
-	if (status != MRAPI_SUCCESS && w.listed)
+	if (status != MRAPI_SUCCESS && w.word)
 		mutex_wake(mutex_in(handle), 1);
 	return status == MRAPI_TIMEOUT ? why : status;
 }

@@ -57,22 +57,16 @@ bool tw_mrapi_spin(struct tw_mrapi_wait *w)
 	return true;
 }
 
-static void enlist(struct tw_mrapi_wait *w)
-{
-	w->deadline = tw_mrapi_deadline(w->timeout);
-	tw_mrapi_lock(&mutex);
-	tw_list_add_tail(&tw_mrapi_waits, &w->link);
-	w->listed = true;
-	tw_mrapi_unlock(&mutex);
-}
-
 mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, uint32_t value)
 {
 	if (w->timeout == 0)
 		return MRAPI_TIMEOUT;
-	if (!w->listed) {
+	if (!w->word) {
 		w->word = word;
-		enlist(w);
+		w->deadline = tw_mrapi_deadline(w->timeout);
+		tw_mrapi_lock(&mutex);
+		tw_list_add_tail(&tw_mrapi_waits, &w->link);
+		tw_mrapi_unlock(&mutex);
 	}
 	/* The node may have ended before the wait was listed. */
 	if (atomic_load(&w->ended) || tw_mrapi_me() != w->me)
@@ -85,7 +79,7 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 
 void tw_mrapi_wait_end(struct tw_mrapi_wait *w)
 {
-	if (!w->listed)
+	if (!w->word)
 		return;
 	tw_mrapi_lock(&mutex);
 	tw_list_del(&w->link);
