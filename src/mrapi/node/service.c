@@ -73,7 +73,7 @@ static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
 	return err;
 }
 
-static void end_conn(struct conn *c)
+static void drop_conn(struct conn *c)
 {
 	/* Closing is not enough: a child that was just forked may have it open as well. */
 	tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
@@ -81,11 +81,7 @@ static void end_conn(struct conn *c)
 	tw_list_del(&c->link);
 	tw_fd_close(c->fd);
 	tw_mrapi_unlock(&service.mutex);
-}
-
-static void drop_conn(struct conn *c)
-{
-	end_conn(c);
+	service.nunknown -= c->proc == UNKNOWN;
 	free(c);
 }
 
@@ -156,12 +152,11 @@ static bool lives_on(uint32_t proc, uint32_t incarnation)
 /* The kernel drops the lock of a process that dies before it closes its sockets. */
 static void conn_ended(struct conn *c)
 {
-	end_conn(c);
-	if (lives_on(c->proc, c->incarnation)) {
+	if (c->proc != UNKNOWN && lives_on(c->proc, c->incarnation)) {
 		service.nunconnected += !service.unconnected[c->proc];
 		service.unconnected[c->proc] = c->incarnation;
 	}
-	free(c);
+	drop_conn(c);
 }
 
 static void look_at_unconnected(void)
@@ -202,10 +197,8 @@ static void drop_silent(void)
 {
 	struct conn *c;
 
-	while (service.nunknown > MOST_UNKNOWN && (c = oldest_silent())) {
+	while (service.nunknown > MOST_UNKNOWN && (c = oldest_silent()))
 		drop_conn(c);
-		service.nunknown--;
-	}
 }
 
 /* 0, or the error if a resource is short. */
@@ -305,11 +298,6 @@ static void service_receive(struct conn *c)
 
 	if (n < 0 && errno != ECONNRESET)
 		return;
-	if (n != sizeof(m) && c->proc == UNKNOWN) {
-		service.nunknown--;
-		drop_conn(c);
-		return;
-	}
 	if (n != sizeof(m)) {
 		conn_ended(c);
 		return;
