@@ -9,11 +9,6 @@
 #include "mrapi/lock/barrier.h"
 #include "mrapi/mrapi_internal.h"
 
-static bool needed(const mrapi_atomic_barrier_t *axb)
-{
-	return axb && axb->dest != tw_sys_pid();
-}
-
 enum op { READ, ADD, OR, AND, XOR, XCHG, CAS, LOCK, RELEASE };
 
 /* One operation on a word of that type. Stores the previous value; false: refused. */
@@ -94,13 +89,15 @@ static mrapi_status_t atomic_refused(void)
 static mrapi_status_t atomic_apply(void *sync, enum op op, void *dest, uint64_t value,
 				   uint64_t compare, void *previous, size_t size)
 {
-	mrapi_atomic_barrier_t *axb = needed(sync) ? sync : NULL;
+	mrapi_atomic_barrier_t *axb = sync;
 	uint32_t me = tw_mrapi_me();
 	uint64_t deadline, before;
 	bool done = false;
 
 	if (!me || !dest || !aligned(dest, size) || (sync && !tw_mrapi_barrier_sound(sync)))
 		return atomic_refused();
+	if (axb && axb->dest == tw_sys_pid())
+		axb = NULL; /* it orders other processes */
 	deadline = axb ? tw_mrapi_deadline(axb->timeout) : TW_FUTEX_FOREVER;
 	for (unsigned spins = 1;; spins++) {
 		if (axb && !tw_mrapi_barrier_enter(axb, me, access_of(op), deadline))
