@@ -116,6 +116,8 @@ pid_t tw_mrapi_pid_of(uint32_t proc);
 int tw_mrapi_find_segment(void);
 /* Gives calls that are still under way a copy. Between admin_block() and admin_unblock(). */
 void tw_mrapi_leave_segment(void);
+/* Allocates the pages of a part of the segment; false when memory is short. */
+bool tw_mrapi_allocate(const void *part, size_t size);
 #define TW_MRAPI_JOIN_LOCK TW_MRAPI_PROCS /* beside the slots: the name of who joins */
 /* As tw_sock_listen(), by the name of a slot. */
 int tw_mrapi_listen(struct tw_sock_listener *l, uint32_t proc);

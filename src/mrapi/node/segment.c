@@ -120,6 +120,13 @@ void tw_mrapi_leave_segment(void)
 	tw_mrapi.segfd = tw_mrapi.arenafd = -1;
 }
 
+bool tw_mrapi_allocate(const void *part, size_t size)
+{
+	off_t at = (off_t)((const char *)part - (const char *)tw_mrapi.seg);
+
+	return tw_sys_fallocate(tw_mrapi.segfd, 0, at, (off_t)size) == 0;
+}
+
 /* The arena is sparse: its size is a limit, not a cost. */
 static uint64_t arena_size(void)
 {

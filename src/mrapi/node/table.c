@@ -4,7 +4,6 @@
  * turn. Deleted ids of objects that had MRAPI_ERROR_EXT are remembered, to
  * distinguish them from ids that never existed.
  */
-#include "base/sys.h"
 #include "mrapi/remote/remote.h"
 
 #define CHUNK 64    /* slots whose pages are allocated together */
@@ -169,12 +168,9 @@ static struct tw_mrapi_obj *fresh(enum tw_mrapi_kind kind)
 
 	if (t->high == kinds[kind].max)
 		return NULL;
-	if (t->high % CHUNK == 0) {
-		off_t at = (off_t)(kinds[kind].offset + (size_t)t->high * kinds[kind].size);
-
-		if (tw_sys_fallocate(tw_mrapi.segfd, 0, at, (off_t)CHUNK * kinds[kind].size) < 0)
-			return NULL;
-	}
+	if (t->high % CHUNK == 0 &&
+	    !tw_mrapi_allocate(tw_mrapi_slot(kind, t->high), (size_t)CHUNK * kinds[kind].size))
+		return NULL;
 	return tw_mrapi_slot(kind, t->high++);
 }
 
@@ -193,11 +189,8 @@ static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
 /* False: memory is short for the id of an object with these flags, once it is deleted. */
 static bool table_remembers(enum tw_mrapi_kind kind, unsigned flags)
 {
-	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, deleted) +
-			   sizeof(tw_mrapi.seg->deleted[0]) * kind);
-
 	return !(flags & TW_MRAPI_EXT) || kind >= TW_MRAPI_LOCKS ||
-	       tw_sys_fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
+	       tw_mrapi_allocate(tw_mrapi.seg->deleted[kind], sizeof(tw_mrapi.seg->deleted[0]));
 }
 
 mrapi_status_t tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,

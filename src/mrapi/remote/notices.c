@@ -31,10 +31,9 @@ bool tw_mrapi_notices(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
 {
 	uint32_t now = latest(c, gone), *known = notice_entry(host, c);
 	unsigned wrap = c->kind ? 32 - 15 : 1; /* generations and births count on from 0 */
-	size_t at = (size_t)((char *)known - (char *)tw_mrapi.seg);
 
 	/* Without memory for its page there is nothing to compare with. */
-	if (tw_sys_fallocate(tw_mrapi.segfd, 0, (off_t)at, sizeof(*known)) < 0)
+	if (!tw_mrapi_allocate(known, sizeof(*known)))
 		return true;
 	if ((*known & KNOWN) && (int32_t)((now - *known) << wrap) < 0)
 		return false;

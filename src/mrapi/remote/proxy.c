@@ -84,9 +84,8 @@ static struct tw_mrapi_node *proxy_of(const struct waiter *w)
 bool tw_mrapi_proxy_begin(struct tw_mrapi_node *n)
 {
 	struct tw_mrapi_done *lanes = tw_mrapi.seg->done[tw_mrapi_me_of(n) - 1];
-	off_t at = (off_t)((char *)lanes - (char *)tw_mrapi.seg);
 
-	if (tw_sys_fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->done[0])) < 0)
+	if (!tw_mrapi_allocate(lanes, sizeof(tw_mrapi.seg->done[0])))
 		return false;
 	memset(lanes, 0, sizeof(tw_mrapi.seg->done[0]));
 	n->sent = 0;
