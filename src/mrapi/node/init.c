@@ -8,6 +8,7 @@
 #include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "mrapi/remote/remote.h"
 
 struct tw_mrapi_member tw_mrapi = {.epoch = 1, .segfd = -1, .arenafd = -1};
@@ -153,21 +154,17 @@ static void mrapi_init_forked(void)
 	forget_self();
 }
 
-static void mrapi_init_prepare(void)
-{
-	pthread_key_create(&thread_end, mrapi_init_thread_ended);
-	pthread_atfork(NULL, NULL, mrapi_init_forked);
-}
-
 static mrapi_status_t become_member(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static bool registered;
 	mrapi_status_t status;
 
 	if (!tw_settings_begin())
 		return MRAPI_ENO_INIT;
 	tw_clock_init();
-	pthread_once(&once, mrapi_init_prepare);
+	if (!registered)
+		pthread_key_create(&thread_end, mrapi_init_thread_ended);
+	tw_at_fork(&registered, mrapi_init_forked);
 	status = tw_mrapi_net_begin();
 	if (status == MRAPI_SUCCESS)
 		status = tw_mrapi_join();
