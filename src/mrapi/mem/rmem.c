@@ -229,13 +229,20 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t rmem_attach(uint32_t me, mrapi_rmem_hndl_t handle)
+/* With that access type, NULL: with the handle's. Under the mutex. */
+static mrapi_status_t rmem_attach(uint32_t me, mrapi_rmem_hndl_t handle,
+				  const mrapi_rmem_atype_t *atype)
 {
+	mrapi_rmem_atype_t own = tw_mrapi_atype_of(handle);
 	struct tw_mrapi_rmem *r;
 	mrapi_status_t status = rmem_find(me, handle, &r);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
+	if (atype && !client_atype(*atype))
+		return MRAPI_ERR_RMEM_ATYPE_INVALID;
+	if (atype && *atype != own && own != MRAPI_RMEM_ATYPE_ANY)
+		return MRAPI_ERR_RMEM_ATYPE;
 	if (tw_mrapi_nodeset_has(&r->attached, me))
 		return MRAPI_ERR_RMEM_ATTACHED;
 	status = begin_client(r, tw_mrapi_plain(handle));
@@ -285,24 +292,15 @@ static mrapi_status_t rmem_detach(uint32_t me, mrapi_rmem_hndl_t handle)
 
 void(mrapi_rmem_attach)(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, rmem_attach(tw_mrapi_me(), rmem)));
+	tw_mrapi_set_status(status,
+			    tw_mrapi_locked(&mutex, rmem_attach(tw_mrapi_me(), rmem, NULL)));
 }
 
 void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_type,
 			     mrapi_status_t *status)
 {
-	uint32_t me = tw_mrapi_me();
-	struct tw_mrapi_rmem *r;
-	mrapi_status_t result = rmem_find(me, rmem, &r);
-
-	if (result == MRAPI_SUCCESS && !client_atype(access_type))
-		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
-	else if (result == MRAPI_SUCCESS && access_type != tw_mrapi_atype_of(rmem) &&
-		 tw_mrapi_atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
-		result = MRAPI_ERR_RMEM_ATYPE;
-	else if (result == MRAPI_SUCCESS)
-		result = tw_mrapi_locked(&mutex, rmem_attach(me, rmem));
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(
+		status, tw_mrapi_locked(&mutex, rmem_attach(tw_mrapi_me(), rmem, &access_type)));
 }
 
 void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
