@@ -98,16 +98,19 @@ static mrapi_status_t make_room(struct tw_mrapi_client *c, struct tw_mrapi_cache
 static mrapi_status_t block(struct tw_mrapi_client *c, struct tw_mrapi_cache *k, uint32_t i,
 			    struct tw_mrapi_cache_block **out)
 {
-	struct tw_mrapi_cache_block *b = k->block ? k->block[i] : NULL;
+	struct tw_mrapi_cache_block *b;
 	uint64_t start = (uint64_t)i * BLOCK;
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	*out = b;
+	*out = b = k->block && i < k->nblocks ? k->block[i] : NULL;
 	if (b)
 		return status;
 	status = make_room(c, k);
 	if (status != MRAPI_SUCCESS)
 		return status;
+	/* The owner has died, and its slot has other memory. */
+	if (i >= k->nblocks)
+		return MRAPI_ERR_RMEM_INVALID;
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return MRAPI_ERR_MEM_LIMIT;

@@ -22,6 +22,9 @@ mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset);
 mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where);
 void tw_mrapi_arena_discard(uint64_t offset, uint64_t span);
 void *tw_mrapi_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fixed);
+
+/* ---- shmem.c: shared memory */
+
 /* The arena offset of memory mapped here, or TW_MRAPI_NOT_SHARED. */
 uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size);
 /* Whether a node of this process is attached to memory that has this range. Under the admin lock. */
@@ -79,7 +82,7 @@ struct tw_mrapi_client {
 /*
  * A path. open() returns whether it reaches the memory. move() does the whole transfer
  * or fails: MRAPI_ERR_NOT_SUPPORTED if the system refuses this path, and the next one is
- * tried. The path to other hosts is in remote.c.
+ * tried. The path to other hosts is in remote/memory.c.
  */
 struct tw_mrapi_path {
 	const char *name;
@@ -137,7 +140,7 @@ void tw_mrapi_rmem_set(struct tw_mrapi_rmem *r, const struct tw_mrapi_rmem *to);
 /* Memory of this process, or NULL. */
 struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle);
 
-/* ---- remote.c: memory of other hosts; called without the endpoint's lock */
+/* ---- remote/memory.c: memory of other hosts; called without the endpoint's lock */
 
 /* Whether its owner can be reached. */
 bool tw_mrapi_memory_reach(struct tw_mrapi_rmem *r, uint32_t handle);

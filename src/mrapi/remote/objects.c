@@ -425,21 +425,23 @@ mrapi_status_t tw_mrapi_remote_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_notice *t = me ? calloc(1, sizeof(*t)) : NULL;
-	bool posted = false;
+	bool posted = false, known;
 
 	if (!t)
 		return tw_mrapi_remote_ask(o, c);
 	t->me = me;
 	t->ctrl = *c;
 	t->host = object_address(tw_mrapi_node(me), o, &t->ctrl);
+	known = t->host;
 	tw_mrapi_with_ep(ep)
 	{
-		posted = t->host && turn_begin(ep, t->me, &t->ctrl);
+		posted = known && turn_begin(ep, t->me, &t->ctrl);
 		if (posted)
 			tw_mrapi_host_notify(t);
 	}
 	if (posted)
 		return MRAPI_SUCCESS;
 	free(t);
-	return tw_mrapi_stale(tw_mrapi_kind_of(c->handle), c->handle);
+	return known ? MRAPI_ERR_NODE_NOTINIT
+		     : tw_mrapi_stale(tw_mrapi_kind_of(c->handle), c->handle);
 }
