@@ -27,7 +27,7 @@
 #include "base/settings.h"
 #include "base/thread.h"
 
-#define TW_DRIVER_VERSION 12 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 13 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
@@ -206,8 +206,8 @@ struct tw_driver {
 			       struct tw_driver_mr *mr);
 	void (*mem_dereg)(void *instance, struct tw_driver_mr *mr);
 
-	/* Makes the upcalls that are due; how many. */
-	unsigned (*progress)(void *instance);
+	/* Makes the upcalls that are due. */
+	void (*progress)(void *instance);
 	/* Hangs up on callers that are late; when to call it next, or 0. NULL: it has none. */
 	uint64_t (*expire)(void *instance, uint64_t now);
 	bool polled_cheaply; /* mostly without a system call: called at every poll */

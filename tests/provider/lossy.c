@@ -227,7 +227,7 @@ static bool deliver(struct lossy *f, const char *packet, ssize_t len)
 	return false;
 }
 
-static unsigned do_progress(void *instance)
+static void do_progress(void *instance)
 {
 	struct lossy *f = instance;
 	unsigned n = run_ops(f);
@@ -238,7 +238,7 @@ static unsigned do_progress(void *instance)
 		len = f->held_len;
 		f->held_len = -1;
 		if (!deliver(f, f->held, len))
-			return n;
+			return;
 		n++;
 	}
 	while (n < 64 && (len = recv(f->fd, packet, sizeof(packet), 0)) >= (ssize_t)HEAD) {
@@ -250,15 +250,14 @@ static unsigned do_progress(void *instance)
 			continue;
 		}
 		if (!deliver(f, packet, len))
-			return n - 1;
+			return;
 		if (f->late_len >= 0) {
 			len = f->late_len;
 			f->late_len = -1;
 			if (!deliver(f, f->late, len))
-				return n;
+				return;
 		}
 	}
-	return n;
 }
 
 static bool do_arm(void *instance)

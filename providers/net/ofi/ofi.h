@@ -142,7 +142,7 @@ void tw_ofi_slab_dereg(struct tw_net_slab *slab);
 /* Posts the receive buffers that libfabric does not have. */
 void tw_ofi_post_all(struct tw_ofi *o);
 enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more);
-unsigned tw_ofi_progress(void *instance);
+void tw_ofi_progress(void *instance);
 bool tw_ofi_arm(void *instance);
 
 /* rma.c */

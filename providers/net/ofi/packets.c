@@ -138,7 +138,7 @@ static void read_errors(struct tw_ofi *o)
 }
 
 /* Handles the completions read; false if some must wait. */
-static bool packet_work_off(struct tw_ofi *o, unsigned *n)
+static bool packet_work_off(struct tw_ofi *o)
 {
 	while (o->state == TW_OFI_OPEN && o->next_cqe < o->ncqe) {
 		const struct fi_cq_data_entry *e = &o->cqe[o->next_cqe];
@@ -146,7 +146,6 @@ static bool packet_work_off(struct tw_ofi *o, unsigned *n)
 		if (!packet_complete(o, e->op_context, e, 0))
 			return false;
 		o->next_cqe++;
-		++*n;
 	}
 	return true;
 }
@@ -176,18 +175,16 @@ static void end_upcalls(struct tw_ofi *o)
 		free(o);
 }
 
-unsigned tw_ofi_progress(void *instance)
+void tw_ofi_progress(void *instance)
 {
 	TW_NOT_CANCELLED;
 	struct tw_ofi *o = instance;
-	unsigned n = 0;
 	bool more = true;
 
 	o->inside = true;
-	while (packet_work_off(o, &n) && more)
+	while (packet_work_off(o) && more)
 		more = read_queue(o);
 	end_upcalls(o);
-	return n;
 }
 
 /* Polls now, and again when the timer expires: later each time without packets. */

@@ -111,7 +111,7 @@ static void in_ended(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 }
 
 /* Handles one item; false if it is incomplete or cannot be taken now. */
-static bool in_take(struct tw_tcp_path *p, unsigned *n)
+static bool in_take(struct tw_tcp_path *p)
 {
 	struct tw_tcp_head h;
 
@@ -133,7 +133,6 @@ static bool in_take(struct tw_tcp_path *p, unsigned *n)
 				tw_list_add_tail(&p->t->stuck, &p->stuck);
 			return false;
 		}
-		++*n;
 		p->in_at += sizeof(h) + h.len;
 		return !p->freed;
 	case TW_TCP_DATA:
@@ -156,15 +155,13 @@ static bool in_take(struct tw_tcp_path *p, unsigned *n)
 	}
 }
 
-unsigned tw_tcp_parse(struct tw_tcp_path *p)
+void tw_tcp_parse(struct tw_tcp_path *p)
 {
-	unsigned n = 0;
-
 	tw_list_del(&p->stuck);
-	while (in_take(p, &n))
+	while (in_take(p))
 		;
 	if (p->freed)
-		return n;
+		return;
 	if (p->in_at == p->in_len) {
 		p->in_at = p->in_len = 0;
 	} else if (p->in_at > TW_TCP_IN / 2) {
@@ -172,7 +169,6 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p)
 		p->in_len -= p->in_at;
 		p->in_at = 0;
 	}
-	return n;
 }
 
 /*
@@ -229,17 +225,15 @@ static bool in_fetch(struct tw_tcp_path *p)
 	return (uint64_t)got == want;
 }
 
-unsigned tw_tcp_read(struct tw_tcp_path *p)
+void tw_tcp_read(struct tw_tcp_path *p)
 {
-	unsigned n = 0;
 	bool more = !tw_tcp_stuck(p);
 
 	for (int i = 0; i < READS && more && p->fd >= 0 && !p->ended; i++) {
 		more = in_fetch(p);
 		if (p->in_at < p->in_len)
-			n += tw_tcp_parse(p);
+			tw_tcp_parse(p);
 		if (p->freed || tw_tcp_stuck(p))
 			break;
 	}
-	return n;
 }

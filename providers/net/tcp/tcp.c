@@ -29,12 +29,10 @@ static void reap(struct tw_tcp *t)
 }
 
 /* Reports paths that have ended, once everything received along them is passed on. */
-static unsigned report_ended(struct tw_tcp *t)
+static void report_ended(struct tw_tcp *t)
 {
-	unsigned told = 0;
-
 	if (!t->ending)
-		return 0;
+		return;
 again:
 	t->ending = false;
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
@@ -46,20 +44,17 @@ again:
 		}
 		p->reported = true;
 		tw_tcp_path_shut(p);
-		told++;
 		t->host.broken(t->host.owner, p);
 		/* Others may have been freed in the upcall. */
 		goto again;
 	}
-	return told;
 }
 
-static unsigned look_at_all(struct tw_tcp *t)
+static void look_at_all(struct tw_tcp *t)
 {
 	struct epoll_event ev[EVENTS];
 	int count = tw_sys_epoll_wait(t->epfd, ev, EVENTS, 0);
 	bool called = false;
-	unsigned n = 0;
 
 	for (int i = 0; i < count; i++) {
 		enum tw_tcp_what *what = ev[i].data.ptr;
@@ -76,14 +71,13 @@ static unsigned look_at_all(struct tw_tcp *t)
 			if (p->freed)
 				break;
 			t->recent = p;
-			n += tw_tcp_read(p);
+			tw_tcp_read(p);
 			break;
 		}
 	}
 	/* Last: it may free callers that have events here. */
 	if (called)
 		tw_tcp_accept(t);
-	return n;
 }
 
 /* Sends what waits; full: also on paths that had no room before. */
@@ -96,35 +90,32 @@ static void flush_busy(struct tw_tcp *t, bool full)
 }
 
 /* Offers the packets once more that could not be taken. Other paths do not wait for that. */
-static unsigned offer_again(struct tw_tcp *t)
+static void offer_again(struct tw_tcp *t)
 {
-	unsigned count = 0, n = 0;
+	unsigned count = 0;
 
 	tw_list_walk(&t->stuck, struct tw_tcp_path, p, stuck)
 		count++;
 	for (; count && !tw_list_empty(&t->stuck); count--)
-		n += tw_tcp_parse(tw_list_first(&t->stuck, struct tw_tcp_path, stuck));
-	return n;
+		tw_tcp_parse(tw_list_first(&t->stuck, struct tw_tcp_path, stuck));
 }
 
-static unsigned tcp_do_progress(void *instance)
+static void tcp_do_progress(void *instance)
 {
 	struct tw_tcp *t = instance;
-	unsigned n = 0;
 
 	if (tw_unlikely(!tw_list_empty(&t->freed_paths)))
 		reap(t);
 	flush_busy(t, true);
 	if (tw_unlikely(!tw_list_empty(&t->stuck)))
-		n = offer_again(t);
+		offer_again(t);
 	if (t->recent && ++t->looks % (t->nopen > 1 ? LOOK : LOOK_ALONE))
-		n += tw_tcp_read(t->recent);
+		tw_tcp_read(t->recent);
 	else
-		n += look_at_all(t);
-	n += report_ended(t);
+		look_at_all(t);
+	report_ended(t);
 	/* Replies made in this call: the next call may be late. */
 	flush_busy(t, false);
-	return n;
 }
 
 static bool tcp_do_arm(void *instance)

@@ -208,10 +208,10 @@ bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len);
 void tw_tcp_shutdown_tx(struct tw_tcp_path *p);
 
 /* in.c */
-/* Receives; how many upcalls. */
-unsigned tw_tcp_read(struct tw_tcp_path *p);
+/* Receives. */
+void tw_tcp_read(struct tw_tcp_path *p);
 /* Parses the bytes received. */
-unsigned tw_tcp_parse(struct tw_tcp_path *p);
+void tw_tcp_parse(struct tw_tcp_path *p);
 
 /* rma.c */
 enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned niov,

@@ -29,7 +29,7 @@ static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
 }
 
 /* Handles the completions read; false if some must wait. */
-static bool verbs_work_off(struct tw_verbs *v, unsigned *n)
+static bool verbs_work_off(struct tw_verbs *v)
 {
 	TW_NOT_CANCELLED;
 	while (v->next_wc < v->nwc) {
@@ -40,7 +40,6 @@ static bool verbs_work_off(struct tw_verbs *v, unsigned *n)
 		else if (!tw_verbs_received(v, wc))
 			return false;
 		v->next_wc++;
-		++*n;
 	}
 	return true;
 }
@@ -105,36 +104,37 @@ static tw_noinline void look_for_events(struct tw_verbs *v)
 }
 
 /* Handles the completions read, and more if there may be; false as verbs_work_off(). */
-static tw_noinline bool verbs_take_in(struct tw_verbs *v, unsigned *n)
+static tw_noinline bool verbs_take_in(struct tw_verbs *v)
 {
 	bool full, more;
 
 	/* Packets that came along a broken path go first. */
 	do {
 		full = v->nwc == TW_VERBS_CQ_BATCH;
-		more = verbs_work_off(v, n);
+		more = verbs_work_off(v);
 	} while (more && (full || !tw_list_empty(&v->broken)) && read_cq(v));
 	return more;
 }
 
 /* Mostly there is nothing: then it calls little, no cancellation point. */
-static unsigned verbs_do_progress(void *instance)
+static void verbs_do_progress(void *instance)
 {
 	struct tw_verbs *v = instance;
-	unsigned n = 0;
-	bool more = true;
+	bool more = true, any = v->next_wc < v->nwc;
 
-	if (tw_unlikely(v->next_wc < v->nwc))
-		more = verbs_work_off(v, &n);
-	if (tw_likely(more) && read_cq(v))
-		more = verbs_take_in(v, &n);
+	if (tw_unlikely(any))
+		more = verbs_work_off(v);
+	if (tw_likely(more) && read_cq(v)) {
+		more = verbs_take_in(v);
+		any = true;
+	}
 	/* An answer of the program is sent before buffers are posted. */
-	if (tw_unlikely(v->nrepost) && (!n || !more || v->nrepost >= TW_VERBS_REPOST))
+	if (tw_unlikely(v->nrepost) && (!any || !more || v->nrepost >= TW_VERBS_REPOST))
 		tw_verbs_repost(v);
 	if (tw_unlikely(!tw_list_empty(&v->credit_due)))
 		tw_verbs_credit_flush(v);
 	if (tw_unlikely(!more))
-		return n;
+		return;
 	if (tw_unlikely(!tw_list_empty(&v->broken)))
 		report_broken(v);
 	if (tw_unlikely(v->connecting || ++v->looks >= TW_VERBS_CM_LOOKS))
@@ -142,7 +142,6 @@ static unsigned verbs_do_progress(void *instance)
 	/* Last: the instance may be closed in this upcall. */
 	if (tw_unlikely(v->gone))
 		v->host.broken(v->host.owner, NULL);
-	return n;
 }
 
 /* Whether progress() has something to report. */
