@@ -48,7 +48,7 @@ struct tw_link {
 	uint32_t max_payload; /* longest payload of one packet */
 	uint32_t key_size;    /* bytes of a remote key; 0: nothing needs to be registered */
 	pid_t pid;	      /* of the other end, 0 if it cannot be named here */
-	bool can_get;	      /* get() and put() work, as far as is known */
+	bool can_get;	      /* rma() works, as far as is known */
 	bool direct;	      /* a get is a plain copy, and no protocol is faster */
 	bool by_cpu;	      /* get and put use the caller's processor */
 	bool remote;	      /* a packet, and so a reply, costs more than a copy */
@@ -68,7 +68,7 @@ struct tw_link {
 
 /*
  * Memory that the peer of a link may read or write. The peer passes address and key to
- * get() and put(). Where key_size is 0 a plain pointer is enough.
+ * rma(). Where key_size is 0 a plain pointer is enough.
  */
 struct tw_mem_reg {
 	uint64_t address;
@@ -259,7 +259,7 @@ struct tw_provider {
 	void (*wake)(struct tw_link *link);
 	bool has_rxqs; /* its rings are host->rxqs */
 	/*
-	 * Reads the peer's memory at an address into iov, or writes it from iov. TW_OK:
+	 * A get reads the peer's memory at an address into iov, a put writes it from iov. TW_OK:
 	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's
 	 * memory (not iov itself) until then. After disconnect() or close() the memory is
 	 * no longer touched. TW_AGAIN: too many are in progress, and one of them will end.
@@ -272,9 +272,7 @@ struct tw_provider {
 	 * ended on this side, no put of the peer touches memory here, and no get that began
 	 * to read it later is TW_OK.
 	 */
-	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t address, const void *key, void *cookie);
-	enum tw_err (*put)(struct tw_link *link, const struct iovec *iov, unsigned niov,
+	enum tw_err (*rma)(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie);
 	/*
 	 * Lets the peer of a link access memory with these rights (enum tw_mem_rights), which

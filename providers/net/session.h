@@ -451,9 +451,7 @@ void tw_net_packets_back(void *owner);
 void tw_net_pool_free(struct tw_net_adapter *a);
 
 /* rma.c */
-enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-		       uint64_t address, const void *key, void *cookie);
-enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+enum tw_err tw_net_rma(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
 enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, unsigned rights,
 			   struct tw_mem_reg *mr);

@@ -94,32 +94,19 @@ static unsigned self_do_progress(void *instance)
 	return n;
 }
 
-static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address, const void *key, void *cookie)
+static enum tw_err self_do_rma(struct tw_link *link, bool put, const struct iovec *iov,
+			       unsigned niov, uint64_t address, const void *key, void *cookie)
 {
-	const char *from = (const char *)(uintptr_t)address;
+	char *there = (char *)(uintptr_t)address;
 
 	(void)link;
 	(void)key;
 	(void)cookie;
 	for (unsigned i = 0; i < niov; i++) {
-		memmove(iov[i].iov_base, from, iov[i].iov_len);
-		from += iov[i].iov_len;
-	}
-	return TW_OK;
-}
+		char *here = iov[i].iov_base;
 
-static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address, const void *key, void *cookie)
-{
-	char *to = (char *)(uintptr_t)address;
-
-	(void)link;
-	(void)key;
-	(void)cookie;
-	for (unsigned i = 0; i < niov; i++) {
-		memmove(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
+		memmove(put ? there : here, put ? here : there, iov[i].iov_len);
+		there += iov[i].iov_len;
 	}
 	return TW_OK;
 }
@@ -219,8 +206,7 @@ const struct tw_provider tw_provider_self = {
 	.connect = self_do_connect,
 	.disconnect = self_do_disconnect,
 	.send = self_do_send,
-	.get = do_get,
-	.put = do_put,
+	.rma = self_do_rma,
 	.alive = self_do_alive,
 	.polls = self_do_polls,
 	.progress = self_do_progress,

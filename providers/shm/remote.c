@@ -78,29 +78,23 @@ static bool pid_is_fresh(struct tw_shm_link *l)
 	return now - l->alive_at < age;
 }
 
-enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-		       uint64_t address, const void *key, void *cookie)
+static enum tw_err remote_get(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
+			      uint64_t address)
 {
-	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	bool prove = !pid_is_fresh(l);
 	enum tw_err err = copy_remote(l, iov, niov, address, false, prove);
 
-	(void)key;
-	(void)cookie;
 	/* Once the peer has ended the link, its program may have written there again. */
 	return tw_ring_revoked(&l->tx) ? TW_ELOST : err;
 }
 
-enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
-		       uint64_t address, const void *key, void *cookie)
+static enum tw_err remote_put(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
+			      uint64_t address)
 {
-	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	uint64_t none;
 	struct iovec to = {&none, sizeof(none)};
 	enum tw_err err = TW_OK;
 
-	(void)key;
-	(void)cookie;
 	/* Unlike a read, a write must check before. */
 	if (!pid_is_fresh(l))
 		err = copy_remote(l, &to, 1, l->cookie_at, false, true);
@@ -111,4 +105,14 @@ enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned n
 	err = copy_remote(l, iov, niov, address, true, false);
 	tw_ring_put_end(&l->tx);
 	return err;
+}
+
+enum tw_err tw_shm_rma(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie)
+{
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+
+	(void)key;
+	(void)cookie;
+	return put ? remote_put(l, iov, niov, address) : remote_get(l, iov, niov, address);
 }

@@ -214,9 +214,7 @@ static inline bool tw_shm_in_use(const struct tw_shm_link *l)
 }
 
 /* remote.c */
-enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-		       uint64_t address, const void *key, void *cookie);
-enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+enum tw_err tw_shm_rma(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
 
 /* shm.c: a packet of this class was written: rings the peer if it must. */

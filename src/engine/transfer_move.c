@@ -173,7 +173,8 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 	enum tw_err err = TW_OK;
 
 	if (want)
-		err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
+		err = p->link->provider->rma(p->link, false, iov, n, r->remote_address + r->at,
+					     r->rma, r);
 	return tw_transfer_begun(p, r, err, covered);
 }
 

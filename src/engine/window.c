@@ -96,9 +96,9 @@ static bool pull_piece(struct tw_peer *p, struct tw_req *r)
 	if (covered && by_owner)
 		err = ask_piece(p, r, iov, n, covered);
 	else if (covered)
-		err = (r->kind == TW_WRITE ? p->link->provider->put : p->link->provider->get)(
-			p->link, iov + 1, n, w->grant.offset + r->remote_address + r->at,
-			w->provider_key, r);
+		err = p->link->provider->rma(p->link, r->kind == TW_WRITE, iov + 1, n,
+					     w->grant.offset + r->remote_address + r->at,
+					     w->provider_key, r);
 	return tw_transfer_begun(p, r, err, covered);
 }
 

@@ -301,22 +301,13 @@ static enum tw_err transfer_fails(struct wrap *w, struct tw_link *link)
 	return TW_OK;
 }
 
-static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+static enum tw_err do_rma(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 			  uint64_t address, const void *key, void *cookie)
 {
 	struct wrap *w = wrap_of(link);
 	enum tw_err err = transfer_fails(w, link);
 
-	return err == TW_OK ? w->inner->get(link, iov, niov, address, key, cookie) : err;
-}
-
-static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address, const void *key, void *cookie)
-{
-	struct wrap *w = wrap_of(link);
-	enum tw_err err = transfer_fails(w, link);
-
-	return err == TW_OK ? w->inner->put(link, iov, niov, address, key, cookie) : err;
+	return err == TW_OK ? w->inner->rma(link, put, iov, niov, address, key, cookie) : err;
 }
 
 static bool do_alive(struct tw_link *link)
@@ -392,8 +383,8 @@ static enum tw_err open_shm(struct tw_host *host, void **instance);
 
 #define WRAPPED(its_name, its_open)                                                                \
 	.name = its_name, .open = its_open, .close = do_close, .reaches = do_reaches,              \
-	.connect = do_connect, .disconnect = do_disconnect, .send = do_send, .get = do_get,        \
-	.put = do_put, .alive = do_alive, .polls = do_polls, .progress = do_progress,              \
+	.connect = do_connect, .disconnect = do_disconnect, .send = do_send, .rma = do_rma,        \
+	.alive = do_alive, .polls = do_polls, .progress = do_progress,                             \
 	.arm = do_arm, .disarm = do_disarm, .expire = do_expire, .hide = do_hide
 static const struct tw_provider self = {WRAPPED("self", open_self)};
 static const struct tw_provider shm = {WRAPPED("shm", open_shm)};

@@ -107,18 +107,7 @@ static enum tw_err transferred(struct tw_link *link)
 	return f.get;
 }
 
-static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address, const void *key, void *cookie)
-{
-	(void)address;
-	(void)key;
-	(void)cookie;
-	for (unsigned i = 0; i < niov; i++)
-		memset(iov[i].iov_base, 0x77, iov[i].iov_len);
-	return transferred(link);
-}
-
-static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+static enum tw_err do_rma(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 			  uint64_t address, const void *key, void *cookie)
 {
 	volatile uint8_t sum = 0;
@@ -126,7 +115,9 @@ static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigne
 	(void)address;
 	(void)key;
 	(void)cookie;
-	for (unsigned i = 0; i < niov; i++)
+	for (unsigned i = 0; i < niov && !put; i++)
+		memset(iov[i].iov_base, 0x77, iov[i].iov_len);
+	for (unsigned i = 0; i < niov && put; i++)
 		for (size_t k = 0; k < iov[i].iov_len; k++)
 			sum = (uint8_t)(sum + ((const uint8_t *)iov[i].iov_base)[k]);
 	return transferred(link);
@@ -189,8 +180,7 @@ static const struct tw_provider provider = {
 	.connect = do_connect,
 	.disconnect = do_disconnect,
 	.send = do_send,
-	.get = do_get,
-	.put = do_put,
+	.rma = do_rma,
 	.alive = do_alive,
 	.polls = do_polls,
 	.progress = do_progress,

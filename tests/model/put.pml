@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writing a peer's memory, and revoking that right: tw_ring_put_begin(),
- * tw_ring_put_end() and tw_ring_revoke() of src/shmem/ring.c, tw_shm_put()
+ * tw_ring_put_end() and tw_ring_revoke() of src/shmem/ring.c, remote_put()
  * of remote.c, revoke() of links.c, and the packet PUT of src/engine/transfer.c.
  *
  * The writer writes messages into memory of the owner's, piece by piece, and

@@ -134,7 +134,8 @@ static void one_get(struct pair *p)
 	if (p->ops->mem_reg(p->ba->link, from, MEMORY, TW_MEM_READ, &mr) != TW_OK)
 		return;
 	memset(to, 0, MEMORY);
-	while ((err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result)) == TW_AGAIN)
+	while ((err = p->ops->rma(p->ab->link, false, &iov, 1, mr.address, mr.key, &result)) ==
+	       TW_AGAIN)
 		pair_pump(p);
 	if (err == TW_PENDING)
 		UNTIL(p, result != TW_PENDING);

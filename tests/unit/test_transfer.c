@@ -254,10 +254,10 @@ Test(transfer_peer, reply_to_no_question)
 static unsigned gets, turns;
 
 /* Every other time it has no room. */
-static enum tw_err get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+static enum tw_err get(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie)
 {
-	(void)link, (void)iov, (void)niov, (void)address, (void)key, (void)cookie;
+	(void)link, (void)put, (void)iov, (void)niov, (void)address, (void)key, (void)cookie;
 	return ++gets % 2 ? TW_OK : TW_AGAIN;
 }
 
@@ -269,7 +269,7 @@ static unsigned take_turn(void *instance)
 }
 
 static const struct tw_provider halting = {
-	.name = "halting", .send = no_room, .polls = computes, .get = get, .progress = take_turn};
+	.name = "halting", .send = no_room, .polls = computes, .rma = get, .progress = take_turn};
 
 /* Polls that copy one piece each are polls like others: the provider has its turns. */
 Test(transfer_peer, providers_are_polled_while_data_moves)
@@ -309,10 +309,10 @@ static bool polls(struct tw_link *link, uint64_t since)
 	return has_polled;
 }
 
-static enum tw_err get_any(struct tw_link *link, const struct iovec *iov, unsigned niov,
+static enum tw_err get_any(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie)
 {
-	(void)link, (void)iov, (void)niov, (void)address, (void)key, (void)cookie;
+	(void)link, (void)put, (void)iov, (void)niov, (void)address, (void)key, (void)cookie;
 	return TW_OK;
 }
 
@@ -324,10 +324,10 @@ static bool polls_late(struct tw_link *link, uint64_t since)
 }
 
 static const struct tw_provider late = {
-	.name = "late", .send = note_type, .polls = polls_late, .get = get_any};
+	.name = "late", .send = note_type, .polls = polls_late, .rma = get_any};
 
 static const struct tw_provider waking = {
-	.name = "waking", .send = note_type, .polls = polls, .get = get_any};
+	.name = "waking", .send = note_type, .polls = polls, .rma = get_any};
 
 /* A sender that polls sends its data, and one that does not has it read. */
 Test(transfer_peer, by_whether_the_sender_polls)
@@ -367,7 +367,7 @@ static bool never_polls(struct tw_link *link, uint64_t since)
 }
 
 static const struct tw_provider busy = {
-	.name = "busy", .send = note_type, .polls = never_polls, .get = get_any};
+	.name = "busy", .send = note_type, .polls = never_polls, .rma = get_any};
 
 /* One that announces many messages, and computes, delays its receiver once. */
 Test(transfer_peer, looks_in_vain_once)

@@ -259,8 +259,8 @@ static bool spread(struct tw_net_op *like, const struct iovec *iov, unsigned nio
 	return false;
 }
 
-static enum tw_err rma_start(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
-			     uint64_t address, const void *key, void *cookie)
+enum tw_err tw_net_rma(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 	struct tw_net_op like;
@@ -288,18 +288,6 @@ static enum tw_err rma_start(struct tw_link *link, bool put, const struct iovec 
 	/* Posted later: it may fail, and upcalls are not allowed here. */
 	tw_net_work(l);
 	return TW_PENDING;
-}
-
-enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-		       uint64_t address, const void *key, void *cookie)
-{
-	return rma_start(link, false, iov, niov, address, key, cookie);
-}
-
-enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
-		       uint64_t address, const void *key, void *cookie)
-{
-	return rma_start(link, true, iov, niov, address, key, cookie);
 }
 
 void tw_net_ended(void *owner, void *cookie, enum tw_err err)

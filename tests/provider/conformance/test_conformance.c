@@ -334,9 +334,6 @@ CONFORMANCE(full_of_long, ANY)
 #define MEMORY (1u << 20)
 static uint8_t from[MEMORY], to[MEMORY + 8192];
 
-typedef enum tw_err transfer(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			     uint64_t address, const void *key, void *cookie);
-
 /* Memory of b that a may access. */
 static void expose(struct pair *p, void *ptr, size_t len, unsigned rights, struct tw_mem_reg *mr)
 {
@@ -357,13 +354,13 @@ static void hide(struct pair *p, struct tw_mem_reg *mr)
 }
 
 /* Starts a transfer from a and sees it through. */
-static enum tw_err move(struct pair *p, transfer *op, const struct iovec *iov, unsigned niov,
+static enum tw_err move(struct pair *p, bool put, const struct iovec *iov, unsigned niov,
 			const struct tw_mem_reg *mr, uint64_t offset)
 {
 	enum tw_err result = TW_PENDING, err;
 
-	while ((err = op(p->ab->link, iov, niov, mr->address + offset, mr->key, &result)) ==
-	       TW_AGAIN)
+	while ((err = p->ops->rma(p->ab->link, put, iov, niov, mr->address + offset, mr->key,
+				  &result)) == TW_AGAIN)
 		pair_pump(p);
 	if (err != TW_PENDING)
 		return err;
@@ -396,7 +393,7 @@ static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 	lay_out(iov, len, pieces, empty_ones);
 	memset(to, 0xdd, sizeof(to));
 	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
-	err = move(p, p->ops->get, iov, pieces, &mr, 3);
+	err = move(p, false, iov, pieces, &mr, 3);
 	hide(p, &mr);
 	if (err != TW_OK)
 		return err;
@@ -420,7 +417,7 @@ static enum tw_err put_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 	twt_fill(to, sizeof(to), len + pieces);
 	memset(from, 0xdd, sizeof(from));
 	expose(p, from, sizeof(from), TW_MEM_WRITE, &mr);
-	err = move(p, p->ops->put, iov, pieces, &mr, 3);
+	err = move(p, true, iov, pieces, &mr, 3);
 	hide(p, &mr);
 	if (err != TW_OK)
 		return err;
@@ -472,11 +469,11 @@ CONFORMANCE(rights, RIGHTS)
 	memset(to, 0xdd, sizeof(to));
 	memset(from, 0x11, sizeof(from));
 	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
-	cr_assert_eq(move(p, p->ops->put, &iov, 1, &mr, 0), TW_EPERM);
+	cr_assert_eq(move(p, true, &iov, 1, &mr, 0), TW_EPERM);
 	hide(p, &mr);
 	cr_assert_eq(from[0], 0x11);
 	expose(p, from, sizeof(from), TW_MEM_WRITE, &mr);
-	cr_assert_eq(move(p, p->ops->get, &iov, 1, &mr, 0), TW_EPERM);
+	cr_assert_eq(move(p, false, &iov, 1, &mr, 0), TW_EPERM);
 	hide(p, &mr);
 	cr_assert_eq(to[0], 0xdd);
 	cr_assert_eq(get_pieces(p, 5000, 3, false), TW_OK);
@@ -493,8 +490,8 @@ static void get_part(struct pair *p, const struct tw_mem_reg *mr, unsigned i, en
 	enum tw_err err;
 
 	*result = TW_PENDING;
-	while ((err = p->ops->get(p->ab->link, &iov, 1, mr->address + i * PART, mr->key, result)) ==
-	       TW_AGAIN)
+	while ((err = p->ops->rma(p->ab->link, false, &iov, 1, mr->address + i * PART, mr->key,
+				  result)) == TW_AGAIN)
 		pair_pump(p);
 	cr_assert(err == TW_OK || err == TW_PENDING, "error %d", err);
 	if (err == TW_OK)
@@ -540,7 +537,7 @@ CONFORMANCE(get_cut_off, OTHERS)
 		struct tw_mem_reg mr;
 
 		expose(p, from, sizeof(from), TW_MEM_READ, &mr);
-		err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);
+		err = p->ops->rma(p->ab->link, false, &iov, 1, mr.address, mr.key, &result);
 		cr_assert(err == TW_OK || err == TW_PENDING);
 		pair_disconnect(side ? p->ab : p->ba);
 		if (side == 0) {
@@ -563,11 +560,17 @@ CONFORMANCE(get_after_end, OTHERS)
 
 	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
 	pair_disconnect(p->ba);
-	err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);
+	err = p->ops->rma(p->ab->link, false, &iov, 1, mr.address, mr.key, &result);
 	cr_assert_neq(err, TW_OK);
 	UNTIL(p, p->ab->state == FAKE_DOWN);
 	cr_assert_neq(result, TW_OK);
 	pair_close(p);
+}
+
+static enum tw_err try_at(struct pair *p, bool put, const struct iovec *iov, uint64_t address,
+			  const void *key)
+{
+	return p->ops->rma(p->ab->link, put, iov, 1, address, key, NULL);
 }
 
 /* Of the peer's memory only the peer can tell whether it is there: the data may still be sent. */
@@ -582,14 +585,14 @@ CONFORMANCE(get_from_nowhere, FAULTS)
 	struct tw_mem_reg mr;
 
 	munmap(pages + page, page);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16, NULL, NULL), TW_EPERM);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100, NULL, NULL), TW_EPERM);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EPERM);
-	cr_assert_eq(p->ops->put(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EPERM);
+	cr_assert_eq(try_at(p, false, &iov, 16, NULL), TW_EPERM);
+	cr_assert_eq(try_at(p, false, &iov, UINT64_MAX - 100, NULL), TW_EPERM);
+	cr_assert_eq(try_at(p, false, &iov, (uintptr_t)hole, NULL), TW_EPERM);
+	cr_assert_eq(try_at(p, true, &iov, (uintptr_t)hole, NULL), TW_EPERM);
 	/* Its own memory this side knows. */
 	expose(p, from, sizeof(from), TW_MEM_BOTH, &mr);
-	cr_assert_eq(p->ops->get(p->ab->link, &nowhere, 1, mr.address, mr.key, NULL), TW_EFAULT);
-	cr_assert_eq(p->ops->put(p->ab->link, &nowhere, 1, mr.address, mr.key, NULL), TW_EFAULT);
+	cr_assert_eq(try_at(p, false, &nowhere, mr.address, mr.key), TW_EFAULT);
+	cr_assert_eq(try_at(p, true, &nowhere, mr.address, mr.key), TW_EFAULT);
 	munmap(pages, page);
 	/* The link is none the worse for it. */
 	cr_assert(p->ab->link->can_get);
