@@ -326,7 +326,7 @@ struct tw_net_path *tw_net_path_since(struct tw_net_link *l, uint32_t epoch);
 void tw_net_offer(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_ctrl *t);
 /* The other side cannot use what was offered: whether there is another way. */
 bool tw_net_offers_left(struct tw_net_link *l, struct tw_net_path *p);
-/* Chooses one of the other's offers and makes the path; t becomes the answer. */
+/* Takes the other's offer and makes the path; t becomes the answer. */
 enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,
 			  struct tw_net_ctrl *t);
 /* The other side has chosen. */

@@ -61,7 +61,7 @@ struct tw_net_ctrl {
 	uint8_t path, from, to; /* its number; the boards of both sides, as BOARDS has them */
 	uint8_t launched;	/* the sender has a launcher's key */
 	union {
-		/* Best first; in answers the one chosen. */
+		/* The first counts, which is all that a side offers; in answers the one chosen. */
 		struct tw_net_offer offers[TW_NET_DRIVERS];
 		struct tw_host_boards boards;
 	};

@@ -222,14 +222,6 @@ bool tw_net_offers_left(struct tw_net_link *l, struct tw_net_path *p)
 	return way_left(l, p);
 }
 
-static const struct tw_net_offer *offer_of(const struct tw_net_ctrl *t, const char *name)
-{
-	for (unsigned i = 0; i < t->noffers && i < TW_NET_DRIVERS; i++)
-		if (strncmp(t->offers[i].name, name, sizeof(t->offers[i].name)) == 0)
-			return &t->offers[i];
-	return NULL;
-}
-
 static void net_path_use(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_way w,
 			 void *path)
 {
@@ -246,55 +238,51 @@ static void net_path_use(struct tw_net_link *l, struct tw_net_path *p, struct tw
 enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,
 			  struct tw_net_ctrl *t)
 {
+	const struct tw_net_offer *o = &offers->offers[0];
 	struct tw_net_path *p = tw_net_path_at(l, offers->path);
+	struct tw_net_way w = {NULL, offers->to, offers->from};
+	struct tw_net_offer *mine = &t->offers[0];
 	struct tw_net_ep *ep = l->ep;
 	struct tw_driver_tokens tokens;
-	enum tw_err why = TW_EUNREACH;
+	enum tw_err err;
+	void *path;
 
 	tw_net_adapters_load(ep);
 	if (!p || offers->from >= TW_NET_MAX_BOARDS || offers->to >= ep->nboards)
 		return TW_EUNREACH;
 	if (!tw_net_tokens(l, p, offers->round, false, &tokens))
 		return TW_ENOMEM;
-	for (unsigned i = 0; i < ep->nadapters; i++) {
-		struct tw_net_way w = {&ep->adapters[i], offers->to, offers->from};
-		const struct tw_net_offer *o = offer_of(offers, w.adapter->driver->name);
-		struct tw_net_offer *mine = &t->offers[0];
-		enum tw_err err;
-		void *path;
-
-		if (!o || !tw_net_adapter_open(w.adapter) || !path_fits(l, o->max_packet) ||
-		    !path_fits(l, w.adapter->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
-		    make_path(&w, &tokens, &mine->address, &path) != TW_OK)
-			continue;
-		err = w.adapter->driver->path_bind(path, &o->address);
-		if (err != TW_OK) {
-			w.adapter->driver->path_free(path);
-			why = err == TW_ENOMEM ? err : why;
-			continue;
-		}
-		l->failed[i] &= ~pair_bit(&w);
-		make_offer(w.adapter, mine);
-		if (o->max_packet < mine->max_packet)
-			mine->max_packet = o->max_packet;
-		agree(l, mine->max_packet);
-		t->noffers = 1;
-		net_path_use(l, p, w, path);
-		return TW_OK;
+	if (offers->noffers)
+		w.adapter = tw_net_adapter_named(ep, o->name, sizeof(o->name));
+	if (!w.adapter || !tw_net_adapter_open(w.adapter) || !path_fits(l, o->max_packet) ||
+	    !path_fits(l, w.adapter->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
+	    make_path(&w, &tokens, &mine->address, &path) != TW_OK)
+		return tw_net_adapters_short(ep) ? TW_ENOMEM : TW_EUNREACH;
+	err = w.adapter->driver->path_bind(path, &o->address);
+	if (err != TW_OK) {
+		w.adapter->driver->path_free(path);
+		return err == TW_ENOMEM || tw_net_adapters_short(ep) ? TW_ENOMEM : TW_EUNREACH;
 	}
-	return tw_net_adapters_short(ep) ? TW_ENOMEM : why;
+	l->failed[tw_net_index(w.adapter)] &= ~pair_bit(&w);
+	make_offer(w.adapter, mine);
+	mine->max_packet = tw_min(mine->max_packet, o->max_packet);
+	agree(l, mine->max_packet);
+	t->noffers = 1;
+	net_path_use(l, p, w, path);
+	return TW_OK;
 }
 
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_path *p = tw_net_path_at(l, t->path);
-	const struct tw_net_offer *o = p && p->offered ? offer_of(t, p->offer.adapter->driver->name)
-						       : NULL;
-	void *path = o ? p->offered : NULL;
+	const struct tw_net_offer *o = &t->offers[0];
+	void *path = p ? p->offered : NULL;
 	enum tw_err err;
 
 	/* The other side chooses at most what was offered. */
-	if (!o || !path_fits(l, o->max_packet) || o->max_packet > p->offer.adapter->max_packet ||
+	if (!path || !t->noffers ||
+	    strncmp(o->name, p->offer.adapter->driver->name, sizeof(o->name)) != 0 ||
+	    !path_fits(l, o->max_packet) || o->max_packet > p->offer.adapter->max_packet ||
 	    o->address.len > TW_DRIVER_ADDRESS)
 		return TW_EPROTO;
 	err = p->offer.adapter->driver->path_bind(path, &o->address);
