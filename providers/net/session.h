@@ -172,7 +172,7 @@ struct tw_net_link {
 	struct tw_net_silent *silent; /* the other ports that are called, or NULL */
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
-	struct tw_net_others *others;	   /* NULL: it has one board */
+	struct tw_net_others others;	   /* n is 0: it has one board */
 	unsigned turn;			   /* the board that was called last */
 	struct tw_watch watch;
 	struct tw_net_proof proof;

@@ -107,8 +107,6 @@ void tw_net_link_end(struct tw_net_link *l)
 	for (unsigned i = 0; i < l->npaths; i++)
 		tw_net_path_drop(&l->paths[i], NULL);
 	tw_net_packets_drop(l);
-	free(l->others);
-	l->others = NULL;
 	ep->table.of[l->conn % TW_SLOTS_MAX] = NULL;
 	tw_list_del(&l->work);
 	tw_list_del(&l->node);

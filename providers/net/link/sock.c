@@ -99,7 +99,7 @@ void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
 	l->proof = from->proof;
 	from->proof.tls = NULL;
 	/* With several boards it may have called from another than the one to be called. */
-	if (!l->others)
+	if (!l->others.n)
 		l->peer_addr = from->peer_addr;
 	from->sock = -1;
 	from->channel = TW_NET_NO_CHANNEL;
@@ -152,7 +152,7 @@ static void sock_unreached(const struct tw_net_link *l, int error)
 /* The board of the peer whose turn it is to be called; 0 is its own. */
 static unsigned whose_turn(const struct tw_net_link *l)
 {
-	return l->others && l->others->n && l->others->port ? l->turn % l->others->n : 0;
+	return l->others.n && l->others.port ? l->turn % l->others.n : 0;
 }
 
 /* One attempt, at a port of its own board; TW_OK when it is under way. */
@@ -164,8 +164,8 @@ static enum tw_err sock_dial(struct tw_net_link *l, uint32_t port)
 	int fd, error;
 
 	if (board) {
-		tw_inet_unpack(l->others->address[board], &to);
-		port = l->others->port;
+		tw_inet_unpack(l->others.address[board], &to);
+		port = l->others.port;
 	}
 	fd = tw_net_socket(to.ss_family);
 	if (fd < 0)

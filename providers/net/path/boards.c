@@ -4,7 +4,6 @@
  * more than one. A board here and one there reach each other if the system would take the
  * first to call the second; the two that the endpoints are named by always count.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -60,12 +59,8 @@ void tw_net_boards_fill(struct tw_net_ep *ep, struct tw_net_ctrl *t)
 
 void tw_net_boards_take(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	struct tw_net_others *o = l->others ? l->others : malloc(sizeof(*o));
+	struct tw_net_others *o = &l->others;
 
-	/* Without memory it goes on by the boards that it has. */
-	if (!o)
-		return;
-	l->others = o;
 	o->port = t->port;
 	o->n = tw_min(t->boards.n, (uint32_t)TW_NET_MAX_BOARDS);
 	memcpy(o->address, t->boards.address, sizeof(o->address));
@@ -109,11 +104,11 @@ static bool board_paired(const struct tw_net_link *l, uint8_t mine, unsigned the
 /* A pair that was one stays: a board that is down just now may come back. */
 void tw_net_boards_pair(struct tw_net_link *l)
 {
-	for (unsigned i = 0; l->others && i < l->others->n && l->npairs < TW_NET_MAX_BOARDS; i++) {
+	for (unsigned i = 0; i < l->others.n && l->npairs < TW_NET_MAX_BOARDS; i++) {
 		struct sockaddr_storage to;
 		uint8_t mine;
 
-		tw_inet_unpack(l->others->address[i], &to);
+		tw_inet_unpack(l->others.address[i], &to);
 		if (!board_towards(l->ep, &to, &mine) || board_paired(l, mine, i))
 			continue;
 		l->pairs[l->npairs].mine = mine;
