@@ -81,18 +81,16 @@ static void rma_drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 	free(r);
 }
 
-/* One operation has ended; the last one reports the result. True if it was the last. */
-static bool ofi_rma_release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
+/* One operation has ended; the last one reports the result. */
+static void ofi_rma_release(struct tw_ofi *o, struct tw_ofi_rma *r)
 {
 	void *cookie = r->cookie;
 	enum tw_err err = r->err;
 
 	if (--r->open)
-		return false;
+		return;
 	rma_drop(o, r);
-	if (tell)
-		o->host.ended(o->host.owner, cookie, err);
-	return true;
+	o->host.ended(o->host.owner, cookie, err);
 }
 
 void tw_ofi_rma_drop(struct tw_ofi *o)
@@ -122,7 +120,7 @@ void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error)
 
 	if (error)
 		r->err = ofi_rma_err_of(error);
-	ofi_rma_release(o, r, true);
+	ofi_rma_release(o, r);
 }
 
 /* The key as the other side has registered it, in the form of this side. */
@@ -218,11 +216,11 @@ enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned n
 	}
 	/* Fails at once if nothing has begun, else when the rest has ended. */
 	if (err != TW_OK && r->open == 1) {
-		ofi_rma_release(o, r, false);
+		rma_drop(o, r);
 		return err;
 	}
 	if (err != TW_OK)
 		r->err = err == TW_AGAIN ? TW_ELOST : err;
-	ofi_rma_release(o, r, true);
+	ofi_rma_release(o, r);
 	return TW_PENDING;
 }
