@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* FNV-1a: names and addresses, in 64 bits. Not against those who choose what is hashed. */
+/* FNV-1a of names and addresses. Not against those who choose what is hashed. */
 #ifndef TW_HASH_H
 #define TW_HASH_H
 
@@ -22,6 +22,16 @@ static inline uint64_t tw_hash(uint64_t h, const void *bytes, size_t len)
 static inline uint64_t tw_hash_text(uint64_t h, const char *text)
 {
 	return tw_hash(h, text, strlen(text));
+}
+
+/* In 32 bits. */
+static inline uint32_t tw_hash_short(const char *text)
+{
+	uint32_t h = 2166136261u;
+
+	while (*text)
+		h = (h ^ (uint8_t)*text++) * 16777619u;
+	return h;
 }
 
 #endif /* TW_HASH_H */

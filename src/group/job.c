@@ -281,20 +281,18 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 	return err;
 }
 
-enum tw_err tw_job_fence(void)
+void tw_job_fence(void)
 {
 	TW_NOT_CANCELLED;
-	enum tw_err err = TW_OK;
+	bool good;
 	char why[256] = "";
 
 	if (!tw_mutex_lock_once(&mutex, &inside))
-		return TW_AGAIN;
-	if (launcher && !launcher->fence(why, sizeof(why)))
-		err = TW_EUNREACH;
+		return;
+	good = !launcher || launcher->fence(why, sizeof(why));
 	job_unlock();
-	if (err != TW_OK)
+	if (!good)
 		tw_log(TW_LOG_ERROR, "the launcher cannot wait for the other processes: %s", why);
-	return err;
 }
 
 /* The hosts of nodes ------------------------------------------------------------- */
@@ -417,7 +415,7 @@ bool tw_job_topology(void)
 	static uint64_t nics[TW_MAX_NODES];
 	static bool known;
 
-	if (!*tw_settings.nodes && !tw_job_has_hosts())
+	if (!tw_job_has_hosts())
 		return tw_topology_init(NULL);
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return false;

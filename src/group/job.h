@@ -39,8 +39,8 @@ void tw_job_end(void);
  * endpoint ids differ as the ranks do.
  */
 enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all);
-/* Waits for the others, with a launcher. */
-enum tw_err tw_job_fence(void);
+/* Waits for the others, with a launcher. If that fails, it is logged. */
+void tw_job_fence(void);
 /* Whether TAGWIRE_NODES or a launcher says where numbered nodes live. */
 bool tw_job_has_hosts(void);
 /*

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "base/sys.h"
 #include "group/job.h"
 
@@ -29,15 +30,6 @@ static pmix_proc_t process(uint32_t rank)
 
 	PMIX_PROC_LOAD(&p, me.nspace, rank);
 	return p;
-}
-
-static uint32_t hash(const char *text)
-{
-	uint32_t h = 2166136261u;
-
-	while (*text)
-		h = (h ^ (uint8_t)*text++) * 16777619u;
-	return h;
 }
 
 /* A value of that process, which the caller releases; NULL: why says why not. */
@@ -69,7 +61,7 @@ static bool pmix_begin(struct tw_job *job, char *why, unsigned len)
 	}
 	job->rank = me.rank;
 	job->size = size = v->data.uint32;
-	job->key = hash(me.nspace);
+	job->key = tw_hash_short(me.nspace);
 	PMIX_VALUE_RELEASE(v);
 	return true;
 }

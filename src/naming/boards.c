@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/inet.h"
 #include "base/log.h"
@@ -181,18 +182,10 @@ static uint64_t private_nic(const char *ifname, const struct sockaddr_storage *s
 
 static long read_number(const char *ifname, const char *what, long dflt)
 {
-	char path[128];
-	long n;
-	FILE *f;
+	char path[128], text[32];
 
 	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, what);
-	f = fopen(path, "re");
-	if (!f)
-		return dflt;
-	if (fscanf(f, "%ld", &n) != 1)
-		n = dflt;
-	fclose(f);
-	return n;
+	return tw_file_line(path, "", text, sizeof(text)) ? strtol(text, NULL, 10) : dflt;
 }
 
 static bool have_interface(const char *name)

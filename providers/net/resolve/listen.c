@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/hash.h"
 #include "base/inet.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
@@ -31,16 +32,10 @@ _Static_assert(51968 + (TW_NET_PORTS - 1) * TW_NET_PORT_STEP + TW_ID_MAX == 6553
 #define HALF_US 200000	 /* at least so long a caller that has the key is kept */
 #define STRANGER_US 5000 /* the same of others: HELLO and TLS follow the connection at once */
 
-/* FNV-1a; 0 for the job without name. */
+/* 0 for the job without name. */
 uint32_t tw_net_job(void)
 {
-	uint32_t h = 2166136261u;
-
-	if (!*tw_settings.job)
-		return 0;
-	for (const char *c = tw_settings.job; *c; c++)
-		h = (h ^ (uint8_t)*c) * 16777619u;
-	return h;
+	return *tw_settings.job ? tw_hash_short(tw_settings.job) : 0;
 }
 
 uint32_t tw_net_port(uint32_t endpoint_id, unsigned try)
