@@ -6,9 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/counters.h"
 #include "base/fds.h"
 #include "base/sys.h"
 

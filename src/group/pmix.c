@@ -3,7 +3,6 @@
 #include <pmix.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/hash.h"
 #include "base/sys.h"

@@ -2,9 +2,7 @@
 /* Links: their numbers, how they end, and their timers. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/counters.h"
 #include "providers/net/session.h"
 
 #define QUIET_US 50000	 /* without packets after a hang-up: all have come */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/inet.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which of libfabric's providers an endpoint uses. */
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Numbered packets: kept until acknowledged, sent again after a loss. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/copy.h"

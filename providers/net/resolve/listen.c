@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/hash.h"

@@ -4,9 +4,7 @@
  * (doc/handshake.md). The caller has no endpoint and waits. The first answer counts.
  */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "base/fds.h"

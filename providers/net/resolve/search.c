@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 
 #include "base/fds.h"
-#include "base/inet.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
 

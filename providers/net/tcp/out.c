@@ -5,7 +5,6 @@
  * chunks, so that packets need not wait for all of it.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sys.h"

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "base/inet.h"

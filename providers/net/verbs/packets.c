@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets, and the credits that keep receive buffers from running out. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "providers/net/verbs/verbs.h"
 
