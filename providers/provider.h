@@ -175,6 +175,15 @@ struct tw_host {
 	int holder; /* of the id, where open() has returned TW_EBUSY: a process, or 0 */
 };
 
+/* Whether a NIC is one of this host's. */
+static inline bool tw_host_has(const struct tw_host *host, uint64_t nic_id)
+{
+	for (unsigned i = 0; i < host->nboards; i++)
+		if (host->boards[i] == nic_id)
+			return true;
+	return false;
+}
+
 struct tw_upcalls {
 	/*
 	 * A packet has arrived. The payload is valid only during the call and may lie in

@@ -167,25 +167,16 @@ again:
 	return tw_earlier(next, expire_unwatched(ep, now));
 }
 
-/* With shared memory in use, this host is left to it. */
-static bool local(const struct tw_host *host, uint64_t nic_id)
-{
-	if (!strstr(tw_settings.providers, "shm"))
-		return false;
-	for (unsigned i = 0; i < host->nboards; i++)
-		if (host->boards[i] == nic_id)
-			return true;
-	return false;
-}
-
 static bool session_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 {
 	struct tw_net_ep *ep = instance;
 	struct sockaddr_storage sa;
 
 	(void)endpoint_id;
-	return !local(ep->host, nic_id) &&
-	       ep->host->up->locate(ep->host, nic_id, &sa) != TW_EUNREACH;
+	/* With shared memory in use, this host is left to it. */
+	if (strstr(tw_settings.providers, "shm") && tw_host_has(ep->host, nic_id))
+		return false;
+	return ep->host->up->locate(ep->host, nic_id, &sa) != TW_EUNREACH;
 }
 
 static enum tw_err session_do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,

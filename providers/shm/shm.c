@@ -364,10 +364,7 @@ static bool shm_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id
 	struct tw_shm_ep *ep = instance;
 
 	(void)endpoint_id;
-	for (unsigned i = 0; i < ep->host->nboards; i++)
-		if (ep->host->boards[i] == nic_id)
-			return true;
-	return false;
+	return tw_host_has(ep->host, nic_id);
 }
 
 static void shm_do_close(void *instance)
