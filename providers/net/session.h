@@ -279,8 +279,6 @@ struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn);
 void tw_net_link_end(struct tw_net_link *l);
 /* A link has no path, or no channel, since that tick: it may last for TAGWIRE_RETRY. */
 void tw_net_link_broken(struct tw_net_link *l, uint64_t since);
-/* Reports to the engine why a peer without a path or a channel is not reached. */
-void tw_net_link_trouble(const struct tw_net_link *l);
 /* A link has path and channel again. */
 void tw_net_link_mended(struct tw_net_link *l);
 /* The peer is gone: takes in packets still under way, then tells the engine. */
@@ -302,7 +300,6 @@ bool tw_net_adapters_short(const struct tw_net_ep *ep);
 uint64_t tw_net_adapters_expire(struct tw_net_ep *ep, uint64_t now);
 /* Closes a driver so that it uses no memory; its links resume. */
 void tw_net_adapter_reset(struct tw_net_adapter *a);
-void tw_net_adapter_unwatch(struct tw_net_adapter *a);
 bool tw_net_adapter_watch(struct tw_net_adapter *a);
 bool tw_net_adapter_open(struct tw_net_adapter *a);
 /* By its driver's name, of which only the first len bytes count; NULL: there is none. */
@@ -475,6 +472,16 @@ void tw_net_poll(struct tw_net_ep *ep);
 static inline unsigned tw_net_index(const struct tw_net_adapter *a)
 {
 	return (unsigned)(a - a->ep->adapters);
+}
+
+/* The path that an adapter's driver calls so, NULL if it is none of the link's. */
+static inline struct tw_net_path *tw_net_path_of(struct tw_net_link *l,
+						 const struct tw_net_adapter *a, const void *path)
+{
+	for (unsigned i = 0; i < l->npaths; i++)
+		if (l->paths[i].path == path && l->paths[i].way.adapter == a)
+			return &l->paths[i];
+	return NULL;
 }
 
 static inline void tw_net_work(struct tw_net_link *l)

@@ -242,8 +242,10 @@ static enum merit merit_of(const struct links *l, const struct ifaddrs *i)
 	return noted(l->idle, l->nidle, (int)if_nametoindex(i->ifa_name)) ? NO_CARRIER : GOOD;
 }
 
-bool tw_board_wanted(const char *names, const char *ifname)
+/* Whether TAGWIRE_BOARDS, as eth0,^docker0, has an interface. */
+static bool board_wanted(const char *ifname)
 {
+	const char *names = tw_settings.boards;
 	bool wanted = true, listed = false;
 	const char *name;
 	size_t len;
@@ -272,7 +274,7 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 
 		if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
 		    have_interface(i->ifa_name) ||
-		    !tw_board_wanted(tw_settings.boards, i->ifa_name))
+		    !board_wanted(i->ifa_name))
 			continue;
 		merit = merit_of(l, i);
 		if (merit >= least && merit <= most)
@@ -338,7 +340,7 @@ enum tw_err tw_boards_find(void)
 	add_kind(all, &links, AF_INET6, LEADS_NOWHERE, LEADS_NOWHERE);
 	add_kind(all, &links, AF_INET, REACHES_NOBODY, REACHES_NOBODY);
 	/* A machine whose network is down still reaches itself. */
-	if (nboards == 0 && tw_board_wanted(tw_settings.boards, "lo"))
+	if (nboards == 0 && board_wanted("lo"))
 		add_board("lo", (struct sockaddr *)&local, REACHES_NOBODY);
 	report_absent(all);
 	freeifaddrs(all);

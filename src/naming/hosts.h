@@ -20,8 +20,6 @@
 
 /* TW_EPROTO, with a message, if TAGWIRE_BOARDS leaves none. */
 enum tw_err tw_boards_find(void);
-/* Whether TAGWIRE_BOARDS, as eth0,^docker0, has an interface. */
-bool tw_board_wanted(const char *names, const char *ifname);
 /* The NIC id of an address that reaches other hosts, and of any, this host's among them. */
 uint64_t tw_nic_of(const struct sockaddr_storage *sa);
 uint64_t tw_nic_at(const struct sockaddr_storage *sa);

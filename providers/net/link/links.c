@@ -50,7 +50,8 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	return l;
 }
 
-void tw_net_link_trouble(const struct tw_net_link *l)
+/* Reports to the engine why a peer without a path or a channel is not reached. */
+static void link_trouble(const struct tw_net_link *l)
 {
 	char ports[96], cause[64], advice[160];
 	const struct tw_driver *driver;
@@ -83,7 +84,7 @@ void tw_net_link_mended(struct tw_net_link *l)
 
 void tw_net_link_broken(struct tw_net_link *l, uint64_t since)
 {
-	tw_net_link_trouble(l);
+	link_trouble(l);
 	if (!l->broken || since < l->broken)
 		l->broken = since;
 	tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
@@ -192,7 +193,7 @@ static uint64_t expire_probe(struct tw_net_link *l, struct tw_net_path *p, uint6
 		tw_net_path_broken(l, p);
 		return l->state == TW_NET_DEAD ? 0 : p->deadline;
 	}
-	tw_net_link_trouble(l);
+	link_trouble(l);
 	tw_net_send_plain(l, p, TW_NET_PROBE);
 	return tw_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
 }

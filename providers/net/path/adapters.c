@@ -9,13 +9,6 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-static void adapter_ready(struct tw_watch *w, uint32_t events)
-{
-	(void)events;
-	/* The thread that found it readable polls now; see expire_unwatched(). */
-	tw_net_adapter_unwatch(tw_container(w, struct tw_net_adapter, watch));
-}
-
 static void adapter_watch(struct tw_net_adapter *a, int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events | EPOLLONESHOT, .data.ptr = &a->watch};
@@ -24,11 +17,18 @@ static void adapter_watch(struct tw_net_adapter *a, int op, uint32_t events)
 		tw_sys_epoll_ctl(a->ep->host->epfd, op, a->caps.fd, &ev);
 }
 
-void tw_net_adapter_unwatch(struct tw_net_adapter *a)
+static void adapter_unwatch(struct tw_net_adapter *a)
 {
 	a->unwatched = true;
 	tw_net_poll(a->ep);
 	tw_net_in(a->ep, TW_NET_UNWATCHED_US);
+}
+
+static void adapter_ready(struct tw_watch *w, uint32_t events)
+{
+	(void)events;
+	/* The thread that found it readable polls now; see expire_unwatched(). */
+	adapter_unwatch(tw_container(w, struct tw_net_adapter, watch));
 }
 
 bool tw_net_adapter_watch(struct tw_net_adapter *a)
@@ -103,7 +103,7 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 	if (!a->max_packet || a->caps.max_packet < a->max_packet)
 		a->max_packet = a->caps.max_packet;
 	adapter_watch(a, EPOLL_CTL_ADD, 0);
-	tw_net_adapter_unwatch(a);
+	adapter_unwatch(a);
 	return true;
 }
 

@@ -348,16 +348,6 @@ static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void 
 	return true;
 }
 
-/* The path of the link that a packet names; NULL if it came along none of that link. */
-static struct tw_net_path *packet_path(struct tw_net_link *l, const struct tw_net_adapter *a,
-				       const void *path)
-{
-	for (unsigned i = 0; l && i < l->npaths; i++)
-		if (l->paths[i].path == path && l->paths[i].way.adapter == a)
-			return &l->paths[i];
-	return NULL;
-}
-
 bool tw_net_packet(void *owner, const void *path, const void *packet, uint32_t len)
 {
 	struct tw_net_adapter *a = owner;
@@ -371,7 +361,8 @@ bool tw_net_packet(void *owner, const void *path, const void *packet, uint32_t l
 	memcpy(&w, packet, sizeof(w));
 	len -= (uint32_t)sizeof(w);
 	l = tw_net_link_find(a->ep, w.conn);
-	p = packet_path(l, a, path);
+	/* It must have come along a path of the link that it names. */
+	p = l ? tw_net_path_of(l, a, path) : NULL;
 	if (!p || len > l->link.max_payload)
 		return true;
 	tw_net_acked(l, w.ack);

@@ -364,13 +364,13 @@ void tw_net_broken(void *owner, void *path)
 		return;
 	}
 	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
-		for (unsigned i = 0; i < l->npaths; i++) {
-			if (l->paths[i].path != path || l->paths[i].way.adapter != a)
-				continue;
-			/* A link that ends needs no other path. */
-			if (tw_net_resumable(l))
-				tw_net_path_broken(l, &l->paths[i]);
-			return;
-		}
+		struct tw_net_path *p = tw_net_path_of(l, a, path);
+
+		if (!p)
+			continue;
+		/* A link that ends needs no other path. */
+		if (tw_net_resumable(l))
+			tw_net_path_broken(l, p);
+		return;
 	}
 }
