@@ -54,7 +54,7 @@ struct tw_net_ctrl {
 	uint32_t endpoint_id, to_endpoint, session, to_session;
 	uint32_t filter, presented, window, job, why;
 	uint32_t conn, to_conn; /* the sender's name for the link, and the receiver's */
-	uint32_t epoch, expected, seq;
+	uint32_t unused, expected, seq;
 	uint32_t port; /* where the sender listens, 0 nowhere */
 	uint32_t noffers;
 	uint32_t round;		/* of a RESUME; its answer has the same */

@@ -51,7 +51,6 @@ static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_
 	t->launched = tw_net_auth()->has[TW_NET_KEY_JOB];
 	t->conn = l->conn;
 	t->to_conn = l->peer_conn;
-	t->epoch = l->epoch;
 	t->expected = l->expected;
 	t->seq = l->next_seq;
 	t->port = l->ep->port;

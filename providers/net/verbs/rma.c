@@ -221,9 +221,7 @@ enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned
 	memcpy(r->iov, iov, niov * sizeof(*iov));
 	for (unsigned i = 0; i < niov; i++)
 		r->left += iov[i].iov_len;
-	tw_list_init(&r->node);
 	tw_list_add_tail(&p->v->rmas, &r->node);
-	tw_list_init(&r->more);
 	tw_list_add_tail(&p->waiting, &r->more);
 	tw_verbs_rma_pump(p);
 	return TW_PENDING;
