@@ -23,8 +23,7 @@ static struct known {
 	const char *devices;   /* how the path of a device it needs begins; NULL: none */
 	bool runs_environment; /* its library loads or writes what the environment names */
 	const struct tw_driver *driver;
-	bool tried;
-	char why[256]; /* it could not be loaded */
+	char why[256]; /* it could not be loaded; "": it was not tried */
 } known[2 * TW_NET_DRIVERS] = {
 	{.name = "verbs", .devices = "/sys/class/infiniband/", .runs_environment = true},
 	{.name = "ofi", .runs_environment = true},
@@ -81,7 +80,6 @@ static void driver_load(struct known *k)
 {
 	char symbol[64];
 
-	k->tried = true;
 	snprintf(symbol, sizeof(symbol), "tw_driver_%s", k->name);
 	k->driver = tw_module_load(k->name, symbol, TW_DRIVER_VERSION, k->why, sizeof(k->why));
 	if (!k->driver)
@@ -104,7 +102,7 @@ bool tw_driver_any(const char *names)
 	for (const char *name; !any && (name = tw_name_next(&names, &len));) {
 		const struct known *k = driver_find(name, len);
 
-		any = k && (k->driver || (!k->tried && !barred(k) && tw_module_installed(k->name)));
+		any = k && (k->driver || (!*k->why && !barred(k) && tw_module_installed(k->name)));
 	}
 	tw_mutex_unlock(&mutex);
 	return any;
@@ -139,7 +137,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 	while (n < TW_NET_DRIVERS && (name = tw_name_next(&names, &len))) {
 		struct known *k = driver_find(name, len);
 
-		if (k && !k->driver && !k->tried && of_use(k) && !lacks_devices(k, name))
+		if (k && !k->driver && !*k->why && of_use(k) && !lacks_devices(k, name))
 			driver_load(k);
 		if (k && k->driver)
 			out[n++] = k->driver;
@@ -200,5 +198,5 @@ void tw_driver_add(const struct tw_driver *driver)
 
 	while (i < tw_countof(known) - 1 && known[i].name && strcmp(known[i].name, driver->name))
 		i++;
-	known[i] = (struct known){.name = driver->name, .driver = driver, .tried = true};
+	known[i] = (struct known){.name = driver->name, .driver = driver};
 }
