@@ -32,10 +32,11 @@ _Static_assert(TW_JOBKEY == TW_NET_KEY, "one kind of key");
 static struct {
 	pthread_mutex_t mutex;
 	bool tried;
-	char path[PATH_SIZE], text[PATH_SIZE + 32];
+	char path[PATH_SIZE], names[PATH_SIZE + 32]; /* of both keys */
+	const char *text; /* one of these */
 	struct tw_net_auth auth, with_job;
 	const struct tw_net_auth *good; /* one of these, or NULL */
-} known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .text = ""};
 TW_MUTEX_OVER_FORK(key, &known.mutex)
 
 static bool key_refuse(const char *path, const char *why)
@@ -222,7 +223,7 @@ static bool read_file(struct tw_net_auth *auth, bool job)
 		errno = error;
 	if (fd < 0)
 		return !job && key_missing(known.path);
-	snprintf(known.text, sizeof(known.text), "%s", known.path);
+	known.text = known.path;
 	good = read_key(fd, known.path, auth->tls, auth->key[TW_NET_KEY_USER]);
 	tw_sys_close(fd);
 	return good;
@@ -247,13 +248,13 @@ static bool key_prepare(struct tw_net_auth *auth, bool job)
 /* Beside the user's own. */
 static void add_job(void)
 {
-	size_t len = strlen(known.text);
-
 	known.with_job = known.auth;
 	if (!tw_jobkey_get(known.with_job.key[TW_NET_KEY_JOB]))
 		return;
 	known.with_job.has[TW_NET_KEY_JOB] = true;
-	snprintf(known.text + len, sizeof(known.text) - len, "%sthe launcher's", len ? " or " : "");
+	snprintf(known.names, sizeof(known.names), "%s%sthe launcher's", known.text,
+		 *known.text ? " or " : "");
+	known.text = known.names;
 	known.good = &known.with_job;
 }
 
@@ -278,5 +279,10 @@ const struct tw_net_auth *tw_net_auth(void)
 
 const char *tw_net_key_text(void)
 {
-	return known.text;
+	const char *text;
+
+	tw_mutex_lock(&known.mutex);
+	text = known.text;
+	tw_mutex_unlock(&known.mutex);
+	return text;
 }

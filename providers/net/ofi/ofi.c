@@ -121,8 +121,8 @@ static void ofi_do_close(void *instance)
 	tw_ofi_rma_drop(o);
 	close_fid(o->rx_mr ? &o->rx_mr->fid : NULL);
 	o->host.packets_back(o->host.owner);
-	if (o->timed && o->fd >= 0)
-		tw_sys_close(o->fd);
+	if (o->timed)
+		o->host.close_fd(o->fd);
 	close_fid(o->cq ? &o->cq->fid : NULL);
 	close_fid(o->av ? &o->av->fid : NULL);
 	close_fid(o->domain ? &o->domain->fid : NULL);
@@ -147,7 +147,7 @@ static int open_descriptor(struct tw_ofi *o)
 		return 0;
 	o->timed = true;
 	o->look_ns = TW_OFI_LOOK_NS;
-	o->fd = tw_sys_timer();
+	o->fd = o->host.own_fd(tw_sys_timer());
 	return o->fd < 0 ? -FI_EMFILE : 0;
 }
 

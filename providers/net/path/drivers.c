@@ -129,7 +129,7 @@ static bool lacks_devices(const struct known *k, const char *names)
 
 unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS])
 {
-	const char *name;
+	const char *all = names, *name;
 	unsigned n = 0;
 	size_t len;
 
@@ -137,7 +137,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 	while (n < TW_NET_DRIVERS && (name = tw_name_next(&names, &len))) {
 		struct known *k = driver_find(name, len);
 
-		if (k && !k->driver && !*k->why && of_use(k) && !lacks_devices(k, name))
+		if (k && !k->driver && !*k->why && of_use(k) && !lacks_devices(k, all))
 			driver_load(k);
 		if (k && k->driver)
 			out[n++] = k->driver;
@@ -150,6 +150,7 @@ void tw_driver_why_not(const char *name, char *why, unsigned len)
 {
 	const struct known *k = driver_find(name, strlen(name));
 
+	tw_mutex_lock(&mutex);
 	if (!k || !tw_module_installed(name))
 		snprintf(why, len, "not installed");
 	else if (barred(k))
@@ -160,6 +161,7 @@ void tw_driver_why_not(const char *name, char *why, unsigned len)
 		snprintf(why, len, "%s", k->why);
 	else
 		snprintf(why, len, "no device here needs it; TAGWIRE_OFI selects it nevertheless");
+	tw_mutex_unlock(&mutex);
 }
 
 /* Those without a device say so only if no other is named, as in the default. */

@@ -212,10 +212,8 @@ static void verbs_do_close(void *instance)
 		rdma_destroy_id(v->listener);
 	if (v->events)
 		rdma_destroy_event_channel(v->events);
-	if (v->timer >= 0)
-		tw_sys_close(v->timer);
-	if (v->epfd >= 0)
-		tw_sys_close(v->epfd);
+	v->host.close_fd(v->timer);
+	v->host.close_fd(v->epfd);
 	free(v->table.of);
 	free(v);
 }
@@ -282,9 +280,9 @@ static enum tw_err verbs_do_open(const struct tw_driver_host *host, void **insta
 	tw_list_init(&v->credit_due);
 	tw_list_init(&v->broken);
 	tw_list_init(&v->rmas);
-	v->epfd = tw_sys_epoll_create();
+	v->epfd = host->own_fd(tw_sys_epoll_create());
 	*caps = (struct tw_driver_caps){TW_VERBS_PACKET, true, v->epfd};
-	v->timer = tw_sys_timer();
+	v->timer = host->own_fd(tw_sys_timer());
 	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_verbs_device_open(v);
 	if (err == TW_OK && !verbs_open_queues(v)) {
 		host->log(TW_LOG_WARN, "verbs: %s: %s; see tagwire-verbs(7)",
