@@ -184,65 +184,49 @@ static bool request_buffered(struct tw_ep *ep, void *arg)
 	return !w->found || (w->found->flags & TW_R_BUFFERED);
 }
 
-/* Waits for a state of one request. NULL, with the result of the call, after a failure. */
-static struct tw_ep *wait_request(mx_endpoint_t endpoint, struct waiting *w, uint32_t timeout,
-				  bool (*test)(struct tw_ep *, void *), uint32_t *result,
-				  const char *function, mx_return_t *rc)
+/* Waits for a state of one request. */
+static mx_return_t wait_request(struct tw_ep *ep, struct waiting *w, uint32_t timeout,
+				bool (*test)(struct tw_ep *, void *), uint32_t *result)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
 	enum tw_waited waited;
 
-	if (!ep) {
-		*rc = tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-		return NULL;
-	}
-	if (!tw_mx_request(ep, w->request)) {
-		*rc = MX_BAD_REQUEST;
-		goto out;
-	}
-	if (!result) {
-		*rc = MX_FAILURE;
-		goto out;
-	}
+	if (!tw_mx_request(ep, w->request))
+		return MX_BAD_REQUEST;
+	if (!result)
+		return MX_FAILURE;
 	waited = tw_wait(ep, test, w, tw_mx_timeout(timeout));
-	*rc = waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_SUCCESS;
+	if (waited == TW_W_CLOSED)
+		return MX_BAD_ENDPOINT;
 	if (waited == TW_W_TRUE && !w->found)
-		*rc = MX_BAD_REQUEST;
-	if (*rc != MX_SUCCESS)
-		goto out;
+		return MX_BAD_REQUEST;
 	*result = waited == TW_W_TRUE;
-	return ep;
-out:
-	*rc = tw_mx_leave_fail(ep, function, *rc);
-	return NULL;
+	return MX_SUCCESS;
 }
 
 mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
 		    mx_status_t *status, uint32_t *result)
 {
+	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct waiting w = {.request = request};
-	mx_return_t rc;
-	struct tw_ep *ep = wait_request(endpoint, &w, timeout, request_done, result, __func__, &rc);
+	mx_return_t rc = MX_BAD_ENDPOINT;
 
-	if (!ep)
-		return rc;
-	if (*result)
+	if (ep)
+		rc = wait_request(ep, &w, timeout, request_done, result);
+	if (rc == MX_SUCCESS && *result)
 		collect(ep, w.found, status);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__, rc);
 }
 
 mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
 			uint32_t *result)
 {
+	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct waiting w = {.request = request};
-	mx_return_t rc;
-	struct tw_ep *ep =
-		wait_request(endpoint, &w, timeout, request_buffered, result, __func__, &rc);
+	mx_return_t rc = MX_BAD_ENDPOINT;
 
 	if (ep)
-		tw_mx_leave(ep);
-	return rc;
+		rc = wait_request(ep, &w, timeout, request_buffered, result);
+	return tw_mx_end(ep, __func__, rc);
 }
 
 mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
@@ -260,8 +244,7 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 	if (!(r->flags & TW_R_BUFFERED))
 		tw_progress(ep);
 	*result = (r->flags & TW_R_BUFFERED) != 0;
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
 /* The calls that look for any request ---------------------------------------- */
@@ -323,15 +306,21 @@ bool tw_mx_any_done(struct tw_ep *ep)
 }
 
 /* One test with progress, or a wait. */
-static enum tw_waited poll_or_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *),
-				   void *arg, bool block, uint32_t timeout)
+static mx_return_t poll_or_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *), void *arg,
+				bool block, uint32_t timeout, uint32_t *result)
 {
-	if (block)
-		return tw_wait(ep, test, arg, tw_mx_timeout(timeout));
-	if (test(ep, arg))
-		return TW_W_TRUE;
-	tw_progress(ep);
-	return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
+	enum tw_waited waited = TW_W_TRUE;
+
+	if (block) {
+		waited = tw_wait(ep, test, arg, tw_mx_timeout(timeout));
+		if (waited == TW_W_CLOSED)
+			return MX_BAD_ENDPOINT;
+	} else if (!test(ep, arg)) {
+		tw_progress(ep);
+		waited = test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
+	}
+	*result = waited == TW_W_TRUE;
+	return MX_SUCCESS;
 }
 
 static mx_return_t complete_peek(mx_endpoint_t endpoint, bool block, uint32_t timeout,
@@ -339,24 +328,21 @@ static mx_return_t complete_peek(mx_endpoint_t endpoint, bool block, uint32_t ti
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct waiting w = {0};
-	enum tw_waited waited;
+	mx_return_t rc;
 
 	if (!ep)
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	if (tw_mx_ep(ep)->context_mask)
-		return tw_mx_leave_fail(ep, function, MX_NOT_SUPPORTED_WITH_CONTEXT_ID);
-	if (!request)
-		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
-	if (!result)
-		return tw_mx_leave_fail(ep, function, MX_FAILURE);
-	waited = poll_or_wait(ep, any_done, &w, block, timeout);
-	if (waited == TW_W_CLOSED)
-		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
-	*result = waited == TW_W_TRUE;
-	if (*result)
+		rc = MX_BAD_ENDPOINT;
+	else if (tw_mx_ep(ep)->context_mask)
+		rc = MX_NOT_SUPPORTED_WITH_CONTEXT_ID;
+	else if (!request)
+		rc = MX_BAD_REQUEST;
+	else if (!result)
+		rc = MX_FAILURE;
+	else
+		rc = poll_or_wait(ep, any_done, &w, block, timeout, result);
+	if (rc == MX_SUCCESS && *result)
 		*request = (mx_request_t)(uintptr_t)w.found->handle;
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, function, rc);
 }
 
 mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
@@ -370,42 +356,27 @@ mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *requ
 	return complete_peek(endpoint, true, timeout, request, result, __func__);
 }
 
-/* The beginning of a call with a mask. NULL, with the result of the call, after a failure. */
-static tw_inline struct tw_ep *enter_masked(mx_endpoint_t endpoint, const struct waiting *w,
-					    const uint32_t *result, const char *function,
-					    mx_return_t *rc)
+/* Whether a call with a mask may begin. */
+static inline mx_return_t check_masked(const struct tw_ep *ep, const struct waiting *w,
+				       const uint32_t *result)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
-
-	if (!ep) {
-		*rc = tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-		return NULL;
-	}
-	*rc = result ? tw_mx_check_match(ep, w->match, w->mask) : MX_FAILURE;
-	if (*rc == MX_SUCCESS)
-		return ep;
-	*rc = tw_mx_leave_fail(ep, function, *rc);
-	return NULL;
+	if (!ep)
+		return MX_BAD_ENDPOINT;
+	return result ? tw_mx_check_match(ep, w->match, w->mask) : MX_FAILURE;
 }
 
 static mx_return_t any(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
 		       uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
 {
 	struct waiting w = {.match = match, .mask = mask};
-	mx_return_t rc;
-	struct tw_ep *ep = enter_masked(endpoint, &w, result, function, &rc);
-	enum tw_waited waited;
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc = check_masked(ep, &w, result);
 
-	if (!ep)
-		return rc;
-	waited = poll_or_wait(ep, any_matching, &w, block, timeout);
-	if (waited == TW_W_CLOSED)
-		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
-	*result = waited == TW_W_TRUE;
-	if (*result)
+	if (rc == MX_SUCCESS)
+		rc = poll_or_wait(ep, any_matching, &w, block, timeout, result);
+	if (rc == MX_SUCCESS && *result)
 		collect(ep, w.found, status);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, function, rc);
 }
 
 mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask,
@@ -451,21 +422,18 @@ static mx_return_t complete_probe(mx_endpoint_t endpoint, bool block, uint32_t t
 				  uint32_t *result, const char *function)
 {
 	struct waiting w = {.match = match, .mask = mask};
-	mx_return_t rc;
-	struct tw_ep *ep = enter_masked(endpoint, &w, result, function, &rc);
-	enum tw_waited waited;
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc = check_masked(ep, &w, result);
 
-	if (!ep)
-		return rc;
-	/* Messages that have arrived count, also before any progress. */
-	if (!block)
-		tw_progress(ep);
-	w.since = tw_mx_ep(ep)->probes;
-	waited = poll_or_wait(ep, block ? message_comes : message_waits, &w, block, timeout);
-	if (waited == TW_W_CLOSED)
-		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
-	*result = waited == TW_W_TRUE;
-	if (*result && status) {
+	if (rc == MX_SUCCESS) {
+		/* Messages that have arrived count, also before any progress. */
+		if (!block)
+			tw_progress(ep);
+		w.since = tw_mx_ep(ep)->probes;
+		rc = poll_or_wait(ep, block ? message_comes : message_waits, &w, block, timeout,
+				  result);
+	}
+	if (rc == MX_SUCCESS && *result && status) {
 		struct tw_unexp_msg *u = tw_container(w.message, struct tw_unexp_msg, unexp);
 
 		*status = (mx_status_t){.code = MX_STATUS_SUCCESS,
@@ -474,8 +442,7 @@ static mx_return_t complete_probe(mx_endpoint_t endpoint, bool block, uint32_t t
 					.msg_length = u->len,
 					.xfer_length = u->len};
 	}
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, function, rc);
 }
 
 mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_recv, uint64_t match_mask,

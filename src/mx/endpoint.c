@@ -161,11 +161,9 @@ mx_return_t mx_wakeup(mx_endpoint_t endpoint)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	tw_wake_callers(ep);
-	tw_leave(ep);
-	return MX_SUCCESS;
+	if (ep)
+		tw_wake_callers(ep);
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
 mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
@@ -183,11 +181,9 @@ mx_return_t mx_reenable_progression(mx_endpoint_t endpoint)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	tw_service_return(ep->slot);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	if (ep)
+		tw_service_return(ep->slot);
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
 static bool is_done(struct tw_ep *ep, void *arg)
@@ -314,22 +310,17 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 	} else {
 		tw_connect(ep, r);
 	}
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
 mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t endpoint_addr)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct tw_peer *p;
+	struct tw_peer *p = ep ? tw_peer_at(ep, tw_mx_addr(endpoint_addr)) : NULL;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	p = tw_peer_at(ep, tw_mx_addr(endpoint_addr));
 	if (p && p != ep->self)
 		tw_disconnect(ep, p);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
 static mx_return_t decompose(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
@@ -365,11 +356,7 @@ mx_return_t mx_get_endpoint_addr(mx_endpoint_t endpoint, mx_endpoint_addr_t *end
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	if (!endpoint_addr)
-		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
-	*endpoint_addr = tw_mx_user_addr(ep->self->addr);
-	tw_leave(ep);
-	return MX_SUCCESS;
+	if (ep && endpoint_addr)
+		*endpoint_addr = tw_mx_user_addr(ep->self->addr);
+	return tw_mx_end(ep, __func__, endpoint_addr ? MX_SUCCESS : MX_FAILURE);
 }

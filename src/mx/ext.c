@@ -40,44 +40,32 @@ mx_return_t mx_context(mx_request_t *request, void **context)
 mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct tw_req *r;
+	struct tw_req *r = ep ? tw_mx_request(ep, request) : NULL;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	r = tw_mx_request(ep, request);
-	if (!r)
-		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	if (r->flags & TW_R_DONE)
+	if (r && (r->flags & TW_R_DONE))
 		tw_mx_req_free(ep, r);
-	else
+	else if (r)
 		tw_req_forget(r);
-	tw_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__, r ? MX_SUCCESS : MX_BAD_REQUEST);
 }
 
 mx_return_t mx_progress(mx_endpoint_t endpoint)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	tw_progress(ep);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	if (ep)
+		tw_progress(ep);
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
 mx_return_t mx_get_fd(mx_endpoint_t endpoint, int *fd)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	mx_return_t rc;
+	mx_return_t rc = MX_FAILURE;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	rc = fd ? tw_mx_code(tw_ep_fd(ep, fd)) : MX_FAILURE;
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, __func__, rc);
-	tw_leave(ep);
-	return MX_SUCCESS;
+	if (ep && fd)
+		rc = tw_mx_code(tw_ep_fd(ep, fd));
+	return tw_mx_end(ep, __func__, rc);
 }
 
 /* MX_BUSY is no failure: no error handler is called. */
@@ -123,13 +111,12 @@ static mx_return_t install(mx_endpoint_t endpoint, const char *function,
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
-	if (!ep)
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	ep->unexpected = user ? call : NULL;
-	tw_mx_ep(ep)->user_handler = user;
-	tw_mx_ep(ep)->user_context = context;
-	tw_leave(ep);
-	return MX_SUCCESS;
+	if (ep) {
+		ep->unexpected = user ? call : NULL;
+		tw_mx_ep(ep)->user_handler = user;
+		tw_mx_ep(ep)->user_context = context;
+	}
+	return tw_mx_end(ep, function, MX_SUCCESS);
 }
 
 mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,

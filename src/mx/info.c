@@ -18,15 +18,9 @@ struct output {
 	uint32_t room;
 };
 
-/* Room for so many bytes? */
-static bool info_room(const struct output *a, size_t need)
-{
-	return a->room >= need;
-}
-
 static mx_return_t put_number(struct output *a, uint32_t value)
 {
-	if (!info_room(a, sizeof(value)))
+	if (a->room < sizeof(value))
 		return MX_BAD_INFO_LENGTH;
 	memcpy(a->out, &value, sizeof(value));
 	return MX_SUCCESS;
@@ -34,7 +28,7 @@ static mx_return_t put_number(struct output *a, uint32_t value)
 
 static mx_return_t put_text(struct output *a, const char *format, const char *text)
 {
-	if (!info_room(a, MX_MAX_STR_LEN))
+	if (a->room < MX_MAX_STR_LEN)
 		return MX_BAD_INFO_LENGTH;
 	memset(a->out, 0, MX_MAX_STR_LEN);
 	snprintf(a->out, MX_MAX_STR_LEN, format, text);
@@ -47,7 +41,7 @@ static mx_return_t put_nic_ids(struct output *a)
 	const uint64_t *nics = tw_local_nics(&n);
 	uint64_t end = 0;
 
-	if (!info_room(a, (n + 1) * sizeof(uint64_t)))
+	if (a->room < (n + 1) * sizeof(uint64_t))
 		return MX_BAD_INFO_LENGTH;
 	memcpy(a->out, nics, n * sizeof(uint64_t));
 	memcpy((char *)a->out + n * sizeof(uint64_t), &end, sizeof(end));
@@ -56,7 +50,7 @@ static mx_return_t put_nic_ids(struct output *a)
 
 static mx_return_t put_labels(struct output *a)
 {
-	if (!info_room(a, (size_t)TW_NCOUNTERS * MX_MAX_STR_LEN))
+	if (a->room < (size_t)TW_NCOUNTERS * MX_MAX_STR_LEN)
 		return MX_BAD_INFO_LENGTH;
 	memset(a->out, 0, (size_t)TW_NCOUNTERS * MX_MAX_STR_LEN);
 	for (unsigned i = 0; i < TW_NCOUNTERS; i++)
@@ -77,7 +71,7 @@ static mx_return_t put_counters(struct output *a, mx_endpoint_t endpoint, uint32
 {
 	uint32_t sum[TW_NCOUNTERS] = {0};
 
-	if (!info_room(a, sizeof(sum)))
+	if (a->room < sizeof(sum))
 		return MX_BAD_INFO_LENGTH;
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		uint64_t handle = atomic_load(&tw_slots[i].handle) & ~TW_HANDLE_BARRED;

@@ -181,4 +181,15 @@ static inline void tw_mx_leave(struct tw_ep *ep)
 	tw_leave(ep);
 }
 
+/* The end of a call with that result. ep: NULL if no such endpoint is open. */
+static inline mx_return_t tw_mx_end(struct tw_ep *ep, const char *function, mx_return_t rc)
+{
+	if (tw_unlikely(!ep))
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	if (tw_unlikely(rc != MX_SUCCESS))
+		return tw_mx_leave_fail(ep, function, rc);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
 #endif /* TW_MX_H */

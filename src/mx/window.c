@@ -10,6 +10,8 @@ _Static_assert((int)MX_WINDOW_ASSIGN == (int)TW_WINDOW_ASSIGN, "and this beside 
 static mx_return_t code_of(enum tw_err err)
 {
 	switch (err) {
+	case TW_OK:
+		return MX_SUCCESS;
 	case TW_ENOMEM:
 		return MX_NO_RESOURCES;
 	case TW_EBUSY:
@@ -28,32 +30,21 @@ static mx_return_t code_of(enum tw_err err)
 mx_return_t mx_window_register(mx_endpoint_t endpoint, void *base, size_t length, uint32_t rights,
 			       uint64_t *key)
 {
+	const uint32_t all = MX_WINDOW_READ | MX_WINDOW_WRITE | MX_WINDOW_ASSIGN;
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	enum tw_err err;
+	mx_return_t rc = MX_FAILURE;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	if (!key || (rights & ~(uint32_t)(MX_WINDOW_READ | MX_WINDOW_WRITE | MX_WINDOW_ASSIGN)))
-		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
-	err = tw_window_register(ep, base, length, rights, key);
-	if (err != TW_OK)
-		return tw_mx_leave_fail(ep, __func__, code_of(err));
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	if (ep && key && !(rights & ~all))
+		rc = code_of(tw_window_register(ep, base, length, rights, key));
+	return tw_mx_end(ep, __func__, rc);
 }
 
 mx_return_t mx_window_deregister(mx_endpoint_t endpoint, uint64_t key)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	enum tw_err err;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	err = tw_window_deregister(ep, key);
-	if (err != TW_OK)
-		return tw_mx_leave_fail(ep, __func__, code_of(err));
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__,
+			 ep ? code_of(tw_window_deregister(ep, key)) : MX_BAD_ENDPOINT);
 }
 
 static mx_return_t access_window(mx_endpoint_t endpoint, enum tw_kind kind,
@@ -62,19 +53,17 @@ static mx_return_t access_window(mx_endpoint_t endpoint, enum tw_kind kind,
 				 mx_request_t *request, const char *function)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc = MX_BAD_ENDPOINT;
 	struct tw_req *r;
-	mx_return_t rc;
 
-	if (!ep)
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	rc = tw_mx_new_request(ep, kind, list, count, context, request, &r);
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, function, rc);
-	r->match = match;
-	*request = (mx_request_t)(uintptr_t)r->handle;
-	tw_window_access(ep, r, tw_mx_addr(peer), key, offset);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	if (ep)
+		rc = tw_mx_new_request(ep, kind, list, count, context, request, &r);
+	if (rc == MX_SUCCESS) {
+		r->match = match;
+		*request = (mx_request_t)(uintptr_t)r->handle;
+		tw_window_access(ep, r, tw_mx_addr(peer), key, offset);
+	}
+	return tw_mx_end(ep, function, rc);
 }
 
 mx_return_t mx_put(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
@@ -97,17 +86,15 @@ mx_return_t mx_flush(mx_endpoint_t endpoint, mx_endpoint_addr_t owner, uint64_t 
 		     void *context, mx_request_t *request)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc = MX_BAD_ENDPOINT;
 	struct tw_req *r;
-	mx_return_t rc;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	rc = tw_mx_new_request(ep, TW_WRITE, NULL, 0, context, request, &r);
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, __func__, rc);
-	r->match = match_info;
-	*request = (mx_request_t)(uintptr_t)r->handle;
-	tw_window_flush(ep, r, tw_mx_addr(owner));
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	if (ep)
+		rc = tw_mx_new_request(ep, TW_WRITE, NULL, 0, context, request, &r);
+	if (rc == MX_SUCCESS) {
+		r->match = match_info;
+		*request = (mx_request_t)(uintptr_t)r->handle;
+		tw_window_flush(ep, r, tw_mx_addr(owner));
+	}
+	return tw_mx_end(ep, __func__, rc);
 }

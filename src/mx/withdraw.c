@@ -100,6 +100,5 @@ mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *r
 		tw_req_free(ep, r);
 		ep->events++;
 	}
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
