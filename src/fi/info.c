@@ -63,6 +63,9 @@ static bool info_fits(const char *hint, uint64_t asked, uint64_t most)
 	return info_refuse(hint, number, limit);
 }
 
+/* A hint h->field of a structure of fi_info that is at most what a->field has. */
+#define FITS(attr, field) info_fits(#attr "->" #field, h->field, a->field)
+
 /* All that is asked for must be there; the answer has that and whatever costs nothing. */
 static bool choose_caps(const char *hint, uint64_t asked, uint64_t have, uint64_t *caps)
 {
@@ -142,9 +145,8 @@ static bool check_tx(const struct fi_tx_attr *h, struct fi_tx_attr *a, uint64_t 
 	       has("tx_attr->op_flags", h->op_flags, TW_FI_TX_FLAGS, FI_TYPE_OP_FLAGS) &&
 	       has("tx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
 	       has("tx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
-	       info_fits("tx_attr->inject_size", h->inject_size, a->inject_size) &&
-	       info_fits("tx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
-	       info_fits("tx_attr->rma_iov_limit", h->rma_iov_limit, a->rma_iov_limit) &&
+	       FITS(tx_attr, inject_size) && FITS(tx_attr, iov_limit) &&
+	       FITS(tx_attr, rma_iov_limit) &&
 	       choose_size("tx_attr->size", h->size, TW_FI_DEPTH_MAX, &a->size);
 }
 
@@ -157,9 +159,7 @@ static bool check_rx(const struct fi_rx_attr *h, struct fi_rx_attr *a, uint64_t 
 	       has("rx_attr->op_flags", h->op_flags, TW_FI_RX_FLAGS, FI_TYPE_OP_FLAGS) &&
 	       has("rx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
 	       has("rx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
-	       info_fits("rx_attr->total_buffered_recv", h->total_buffered_recv,
-			 a->total_buffered_recv) &&
-	       info_fits("rx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
+	       FITS(rx_attr, total_buffered_recv) && FITS(rx_attr, iov_limit) &&
 	       choose_size("rx_attr->size", h->size, TW_FI_DEPTH_MAX, &a->size);
 }
 
@@ -171,18 +171,12 @@ static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
 	if (h->protocol && (h->protocol != a->protocol ||
 			    (h->protocol_version && h->protocol_version > a->protocol_version)))
 		return info_refuse("ep_attr->protocol", "another", "that of this provider");
-	return info_fits("ep_attr->max_msg_size", h->max_msg_size, a->max_msg_size) &&
-	       info_fits("ep_attr->msg_prefix_size", h->msg_prefix_size, 0) &&
-	       info_fits("ep_attr->max_order_raw_size", h->max_order_raw_size,
-			 a->max_order_raw_size) &&
-	       info_fits("ep_attr->max_order_war_size", h->max_order_war_size,
-			 a->max_order_war_size) &&
-	       info_fits("ep_attr->max_order_waw_size", h->max_order_waw_size,
-			 a->max_order_waw_size) &&
+	return FITS(ep_attr, max_msg_size) && FITS(ep_attr, msg_prefix_size) &&
+	       FITS(ep_attr, max_order_raw_size) && FITS(ep_attr, max_order_war_size) &&
+	       FITS(ep_attr, max_order_waw_size) &&
 	       info_fits("ep_attr->mem_tag_format", h->mem_tag_format, TW_FI_UNTAGGED - 1) &&
-	       info_fits("ep_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
-	       info_fits("ep_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
-	       info_fits("ep_attr->auth_key_size", h->auth_key_size, 0);
+	       FITS(ep_attr, tx_ctx_cnt) && FITS(ep_attr, rx_ctx_cnt) &&
+	       FITS(ep_attr, auth_key_size);
 }
 
 /* Before version 1.5 the mode was one of three values. */
@@ -207,21 +201,14 @@ static bool check_progress(const char *hint, enum fi_progress asked, enum fi_pro
 
 static bool check_counts(const struct fi_domain_attr *h, const struct fi_domain_attr *a)
 {
-	return info_fits("domain_attr->auth_key_size", h->auth_key_size, 0) &&
-	       info_fits("domain_attr->mr_key_size", h->mr_key_size, a->mr_key_size) &&
-	       info_fits("domain_attr->cq_data_size", h->cq_data_size, a->cq_data_size) &&
-	       info_fits("domain_attr->cq_cnt", h->cq_cnt, a->cq_cnt) &&
-	       info_fits("domain_attr->ep_cnt", h->ep_cnt, a->ep_cnt) &&
-	       info_fits("domain_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
-	       info_fits("domain_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
-	       info_fits("domain_attr->max_ep_tx_ctx", h->max_ep_tx_ctx, a->max_ep_tx_ctx) &&
-	       info_fits("domain_attr->max_ep_rx_ctx", h->max_ep_rx_ctx, a->max_ep_rx_ctx) &&
-	       info_fits("domain_attr->max_ep_stx_ctx", h->max_ep_stx_ctx, 0) &&
-	       info_fits("domain_attr->max_ep_srx_ctx", h->max_ep_srx_ctx, 0) &&
-	       info_fits("domain_attr->cntr_cnt", h->cntr_cnt, a->cntr_cnt) &&
-	       info_fits("domain_attr->mr_iov_limit", h->mr_iov_limit, a->mr_iov_limit) &&
-	       info_fits("domain_attr->max_err_data", h->max_err_data, a->max_err_data) &&
-	       info_fits("domain_attr->mr_cnt", h->mr_cnt, a->mr_cnt);
+	return FITS(domain_attr, auth_key_size) && FITS(domain_attr, mr_key_size) &&
+	       FITS(domain_attr, cq_data_size) && FITS(domain_attr, cq_cnt) &&
+	       FITS(domain_attr, ep_cnt) && FITS(domain_attr, tx_ctx_cnt) &&
+	       FITS(domain_attr, rx_ctx_cnt) && FITS(domain_attr, max_ep_tx_ctx) &&
+	       FITS(domain_attr, max_ep_rx_ctx) && FITS(domain_attr, max_ep_stx_ctx) &&
+	       FITS(domain_attr, max_ep_srx_ctx) && FITS(domain_attr, cntr_cnt) &&
+	       FITS(domain_attr, mr_iov_limit) && FITS(domain_attr, max_err_data) &&
+	       FITS(domain_attr, mr_cnt);
 }
 
 static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *a)
