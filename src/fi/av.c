@@ -165,7 +165,7 @@ static void insert(struct insertion *in, const struct tw_fi_addr *a, int rc)
 	if (in->errors)
 		in->errors[in->n] = -rc;
 	else if (rc && (in->av->flags & FI_EVENT))
-		tw_fi_eq_error(in->av->eq, &in->av->fid.fid, in->context, in->n, -rc);
+		tw_fi_eq_put(in->av->eq, 0, &in->av->fid.fid, in->context, in->n, -rc);
 	in->n++;
 }
 
@@ -173,7 +173,8 @@ static int av_end(struct insertion *in)
 {
 	if (!(in->av->flags & FI_EVENT))
 		return in->good;
-	tw_fi_eq_put(in->av->eq, FI_AV_COMPLETE, &in->av->fid.fid, in->context, (uint64_t)in->good);
+	tw_fi_eq_put(in->av->eq, FI_AV_COMPLETE, &in->av->fid.fid, in->context, (uint64_t)in->good,
+		     0);
 	return 0;
 }
 
@@ -205,18 +206,6 @@ static void insert_named(struct insertion *in, const char *node, const char *ser
 	insert(in, &a, rc);
 }
 
-static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
-			fi_addr_t *fi_addr, uint64_t flags, void *context)
-{
-	struct insertion in;
-	int rc = av_begin(&in, fid, fi_addr, flags, context);
-
-	if (rc || !node || !service)
-		return rc ? rc : -FI_EINVAL;
-	insert_named(&in, node, service);
-	return av_end(&in);
-}
-
 /* Names that end in a number count up, as services do. */
 static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service,
 			size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
@@ -227,23 +216,27 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 	struct insertion in;
 	int rc = av_begin(&in, fid, fi_addr, flags, context);
 
-	if (rc || !node || !service || stem >= sizeof(host) - 16)
+	if (rc || !node || !service || (nodecnt > 1 && stem >= sizeof(host) - 16))
 		return rc ? rc : -FI_EINVAL;
 	while (stem && node[stem - 1] >= '0' && node[stem - 1] <= '9')
 		stem--;
 	first = strtoul(node + stem, NULL, 10);
 	for (size_t i = 0; i < nodecnt; i++)
 		for (size_t k = 0; k < svccnt; k++) {
-			if (nodecnt == 1)
-				snprintf(host, sizeof(host), "%s", node);
-			else
-				snprintf(host, sizeof(host), "%.*s%0*lu", (int)stem, node,
-					 (int)strlen(node + stem), first + i);
+			snprintf(host, sizeof(host), "%.*s%0*lu", (int)stem, node,
+				 (int)strlen(node + stem), first + i);
 			snprintf(number, sizeof(number), "%lu",
 				 strtoul(service, NULL, 10) + (unsigned long)k);
-			insert_named(&in, host, number);
+			insert_named(&in, nodecnt == 1 ? node : host,
+				     svccnt == 1 ? service : number);
 		}
 	return av_end(&in);
+}
+
+static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
+			fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+	return av_insertsym(fid, node, 1, service, 1, fi_addr, flags, context);
 }
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
@@ -317,7 +310,7 @@ static int av_close(struct fid *fid)
 	if (atomic_load(&av->refs))
 		return -FI_EBUSY;
 	if (av->eq)
-		atomic_fetch_sub(&av->eq->refs, 1);
+		atomic_fetch_sub(&av->eq->w.refs, 1);
 	atomic_fetch_sub(&av->domain->refs, 1);
 	pthread_mutex_destroy(&av->mutex);
 	free(av->entries);

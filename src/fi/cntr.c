@@ -11,15 +11,10 @@ void tw_fi_cntr_count(struct tw_fi_cntr *c, bool error)
 	tw_fi_woken(&c->w);
 }
 
-static uint64_t both(struct tw_fi_cntr *c)
-{
-	return atomic_load(&c->value) + atomic_load(&c->errors);
-}
-
 static void cntr_look(struct tw_fi_cntr *c)
 {
 	tw_fi_wait_look(&c->w);
-	atomic_store(&c->w.seen, both(c));
+	atomic_store(&c->w.seen, tw_fi_cntr_sum(c));
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
@@ -73,7 +68,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 
 static bool cntr_ready(struct tw_fi_waiter *w, uint64_t seen)
 {
-	return both(tw_container(w, struct tw_fi_cntr, w)) != seen;
+	return tw_fi_cntr_sum(tw_container(w, struct tw_fi_cntr, w)) != seen;
 }
 
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
@@ -89,7 +84,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 
 		pthread_testcancel(); /* holding nothing: nowhere else */
 		tw_fi_wait_look(&c->w);
-		seen = both(c);
+		seen = tw_fi_cntr_sum(c);
 		if (atomic_load(&c->value) >= threshold) {
 			atomic_store(&c->w.seen, seen);
 			return 0;
@@ -110,12 +105,11 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 static int cntr_close(struct fid *fid)
 {
 	struct tw_fi_cntr *c = tw_fi_from(struct tw_fi_cntr, fid);
+	int rc = tw_fi_wait_fini(&c->w);
 
-	if (atomic_load(&c->refs))
-		return -FI_EBUSY;
-	tw_fi_wait_fini(&c->w);
-	free(c);
-	return 0;
+	if (rc == 0)
+		free(c);
+	return rc;
 }
 
 static struct fi_ops cntr_fid_ops = {

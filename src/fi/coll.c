@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Collective operations: all are refused. libfabric calls them without looking. */
+/* Collective operations: all are refused. libfabric calls these without looking. */
 #include "fi/fi.h"
 
 static ssize_t coll_barrier(struct fid_ep *ep, fi_addr_t coll, void *context)
 {
 	(void)ep, (void)coll, (void)context;
 	return -FI_ENOSYS;
-}
-
-static ssize_t coll_barrier2(struct fid_ep *ep, fi_addr_t coll, uint64_t flags, void *context)
-{
-	(void)flags;
-	return coll_barrier(ep, coll, context);
 }
 
 static ssize_t coll_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,
@@ -77,5 +71,4 @@ struct fi_ops_collective tw_fi_coll_ops = {
 	.scatter = coll_gather,
 	.gather = coll_gather,
 	.msg = coll_msg,
-	.barrier2 = coll_barrier2,
 };

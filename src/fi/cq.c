@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: a ring of events, which starts over where it is empty, to stay in cache. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "fi/drain.h"
@@ -171,21 +170,17 @@ static int cq_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *data, char *buf,
 			       size_t len)
 {
-	const char *text = fi_strerror(tw_fi_error_of((enum tw_status)prov_errno));
-
 	(void)fid, (void)data;
-	if (buf && len)
-		snprintf(buf, len, "%s", text);
-	return buf && len ? buf : text;
+	return tw_fi_text(tw_fi_error_of((enum tw_status)prov_errno), buf, len);
 }
 
 static int cq_close(struct fid *fid)
 {
 	struct tw_fi_cq *cq = tw_fi_from(struct tw_fi_cq, fid);
+	int rc = tw_fi_wait_fini(&cq->w);
 
-	if (atomic_load(&cq->refs))
-		return -FI_EBUSY;
-	tw_fi_wait_fini(&cq->w);
+	if (rc)
+		return rc;
 	free(cq->ring);
 	free(cq);
 	return 0;
@@ -221,21 +216,18 @@ int tw_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid
 	};
 	struct tw_fi_domain *d = tw_fi_of(struct tw_fi_domain, domain);
 	struct tw_fi_cq *cq;
-	int rc;
+	int rc = -FI_ENOMEM;
 
 	if (!attr || attr->format > FI_CQ_FORMAT_TAGGED || attr->size > UINT32_MAX / 64 ||
 	    (attr->flags & ~FI_AFFINITY))
 		return -FI_EINVAL;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return -FI_ENOMEM;
+		return rc;
 	cq->size = attr->size ? (uint32_t)attr->size : TW_FI_CQ_SIZE;
 	cq->ring = malloc(cq->size * sizeof(*cq->ring));
-	if (!cq->ring) {
-		free(cq);
-		return -FI_ENOMEM;
-	}
-	rc = tw_fi_wait_init(&cq->w, d, attr->wait_obj, attr->wait_set, cq_ready);
+	if (cq->ring)
+		rc = tw_fi_wait_init(&cq->w, d, attr->wait_obj, attr->wait_set, cq_ready);
 	if (rc) {
 		free(cq->ring);
 		free(cq);

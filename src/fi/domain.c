@@ -23,7 +23,7 @@ static int domain_close(struct fid *fid)
 	if (atomic_load(&d->refs))
 		return -FI_EBUSY;
 	if (d->eq)
-		atomic_fetch_sub(&d->eq->refs, 1);
+		atomic_fetch_sub(&d->eq->w.refs, 1);
 	atomic_fetch_sub(&d->fabric->refs, 1);
 	pthread_mutex_destroy(&d->mutex);
 	pthread_mutex_destroy(&d->keys);

@@ -232,11 +232,10 @@ void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 /* True if a thread may sleep on a descriptor that the endpoint feeds. */
 static bool slept_on(const struct tw_fi_ep *e)
 {
-	bool any = e->domain->mr_waits || (e->tx_cq && tw_fi_armed(&e->tx_cq->w)) ||
-		   (e->rx_cq && tw_fi_armed(&e->rx_cq->w));
+	bool any = e->domain->mr_waits;
 
-	for (unsigned i = 0; e->counts && i < TW_FI_NCNTRS; i++)
-		any |= e->cntrs[i] && tw_fi_armed(&e->cntrs[i]->w);
+	for (unsigned i = 0; !any && i < TW_FI_NFED; i++)
+		any = tw_fi_fed(e, i) && tw_fi_armed(tw_fi_fed(e, i));
 	return any;
 }
 
@@ -319,11 +318,7 @@ void tw_fi_background(struct tw_ep *ep)
 		tw_fi_dests_go_on(e, ep);
 	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
 		return;
-	if (e->tx_cq)
-		tw_fi_woken(&e->tx_cq->w);
-	if (e->rx_cq)
-		tw_fi_woken(&e->rx_cq->w);
-	for (unsigned i = 0; e->counts && i < TW_FI_NCNTRS; i++)
-		if (e->cntrs[i])
-			tw_fi_woken(&e->cntrs[i]->w);
+	for (unsigned i = 0; i < TW_FI_NFED; i++)
+		if (tw_fi_fed(e, i))
+			tw_fi_woken(tw_fi_fed(e, i));
 }

@@ -43,24 +43,16 @@ static void ep_finish(struct tw_fi_ep *e)
 /* Those who wait for its queues and counters are not told of it any more. */
 static void feed_none(struct tw_fi_ep *e)
 {
-	if (e->tx_cq)
-		tw_fi_wait_remove(&e->tx_cq->w, e);
-	if (e->rx_cq)
-		tw_fi_wait_remove(&e->rx_cq->w, e);
-	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
-		if (e->cntrs[i])
-			tw_fi_wait_remove(&e->cntrs[i]->w, e);
+	for (unsigned i = 0; i < TW_FI_NFED; i++)
+		if (tw_fi_fed(e, i))
+			tw_fi_wait_remove(tw_fi_fed(e, i), e);
 }
 
 static void unbind(struct tw_fi_ep *e)
 {
-	if (e->tx_cq)
-		atomic_fetch_sub(&e->tx_cq->refs, 1);
-	if (e->rx_cq)
-		atomic_fetch_sub(&e->rx_cq->refs, 1);
-	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
-		if (e->cntrs[i])
-			atomic_fetch_sub(&e->cntrs[i]->refs, 1);
+	for (unsigned i = 0; i < TW_FI_NFED; i++)
+		if (tw_fi_fed(e, i))
+			atomic_fetch_sub(&tw_fi_fed(e, i)->refs, 1);
 	if (e->av) {
 		tw_mutex_lock(&e->domain->mutex);
 		tw_list_del(&e->in_av);
@@ -68,7 +60,7 @@ static void unbind(struct tw_fi_ep *e)
 		atomic_fetch_sub(&e->av->refs, 1);
 	}
 	if (e->eq)
-		atomic_fetch_sub(&e->eq->refs, 1);
+		atomic_fetch_sub(&e->eq->w.refs, 1);
 }
 
 static int fi_ep_close(struct fid *fid)
@@ -105,33 +97,48 @@ void tw_fi_tx_choose(struct tw_fi_ep *e)
 	e->tx_slow_path = e->cntrs[TW_FI_CSEND] || e->nwrites || e->nfenced;
 }
 
-/* Queues and counters are bound also while the endpoint is in use, as with other providers. */
+/*
+ * Queues and counters are bound also while the endpoint is in use, as with other providers. From
+ * here on it feeds w, and is entered; NULL, with the result of the call, after a failure.
+ */
+static struct tw_ep *ep_bind_begin(struct tw_fi_ep *e, struct tw_fi_waiter *w, int *rc)
+{
+	struct tw_ep *ep;
+
+	*rc = tw_fi_wait_add(w, e);
+	if (*rc)
+		return NULL;
+	ep = tw_fi_enter(e);
+	if (ep)
+		return ep;
+	if (!tw_fi_feeds(e, w))
+		tw_fi_wait_remove(w, e);
+	*rc = -FI_EOPBADSTATE;
+	return NULL;
+}
+
 static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
 {
 	struct tw_ep *ep;
+	int rc;
 
 	if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) ||
 	    !(flags & (FI_TRANSMIT | FI_RECV)))
 		return -FI_EBADFLAGS;
 	if (((flags & FI_TRANSMIT) && e->tx_cq) || ((flags & FI_RECV) && e->rx_cq))
 		return -FI_EINVAL;
-	if (tw_fi_wait_add(&cq->w, e))
-		return -FI_ENOMEM;
-	ep = tw_fi_enter(e);
-	if (!ep) {
-		if (e->tx_cq != cq && e->rx_cq != cq)
-			tw_fi_wait_remove(&cq->w, e);
-		return -FI_EOPBADSTATE;
-	}
+	ep = ep_bind_begin(e, &cq->w, &rc);
+	if (!ep)
+		return rc;
 	if (flags & FI_TRANSMIT) {
 		e->tx_cq = cq;
 		e->tx_selective = flags & FI_SELECTIVE_COMPLETION;
-		atomic_fetch_add(&cq->refs, 1);
+		atomic_fetch_add(&cq->w.refs, 1);
 	}
 	if (flags & FI_RECV) {
 		e->rx_cq = cq;
 		e->rx_selective = flags & FI_SELECTIVE_COMPLETION;
-		atomic_fetch_add(&cq->refs, 1);
+		atomic_fetch_add(&cq->w.refs, 1);
 	}
 	set_bits(e);
 	tw_fi_leave(ep);
@@ -143,31 +150,25 @@ static int bind_cntr(struct tw_fi_ep *e, struct tw_fi_cntr *c, uint64_t flags)
 	static const uint64_t kinds[TW_FI_NCNTRS] = {FI_SEND,  FI_RECV,	       FI_READ,
 						     FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE};
 	uint64_t known = 0;
-	bool bound = false;
 	struct tw_ep *ep;
+	int rc;
 
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
 		known |= kinds[i];
-		bound |= e->cntrs[i] == c;
 		if ((flags & kinds[i]) && e->cntrs[i])
 			return -FI_EINVAL;
 	}
 	if (!flags || (flags & ~known))
 		return -FI_EBADFLAGS;
-	if (tw_fi_wait_add(&c->w, e))
-		return -FI_ENOMEM;
-	ep = tw_fi_enter(e);
-	if (!ep) {
-		if (!bound)
-			tw_fi_wait_remove(&c->w, e);
-		return -FI_EOPBADSTATE;
-	}
+	ep = ep_bind_begin(e, &c->w, &rc);
+	if (!ep)
+		return rc;
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
 		if (!(flags & kinds[i]))
 			continue;
 		e->cntrs[i] = c;
 		e->counts = true;
-		atomic_fetch_add(&c->refs, 1);
+		atomic_fetch_add(&c->w.refs, 1);
 	}
 	tw_fi_tx_choose(e);
 	tw_fi_leave(ep);

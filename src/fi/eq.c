@@ -3,7 +3,6 @@
  * Event queues: of address vectors and of memory that is registered, and what the program
  * writes itself.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sys.h"
@@ -34,19 +33,16 @@ static int eq_put(struct tw_fi_eq *eq, uint32_t event, bool error, const void *d
 	return 0;
 }
 
-void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data)
-{
-	struct fi_eq_entry entry = {.fid = fid, .context = context, .data = data};
+_Static_assert(offsetof(struct fi_eq_err_entry, err) == sizeof(struct fi_eq_entry),
+	       "an entry is the start of an error's");
 
-	if (eq_put(eq, event, false, &entry, sizeof(entry)))
-		tw_log(TW_LOG_ERROR, "no memory for an event");
-}
-
-void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data, int err)
+void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data,
+		  int err)
 {
 	struct fi_eq_err_entry entry = {.fid = fid, .context = context, .data = data, .err = err};
+	size_t len = err ? sizeof(entry) : sizeof(struct fi_eq_entry);
 
-	if (eq_put(eq, 0, true, &entry, sizeof(entry)))
+	if (eq_put(eq, event, err, &entry, len))
 		tw_log(TW_LOG_ERROR, "no memory for an event");
 }
 
@@ -123,12 +119,8 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buf,
 			       size_t len)
 {
-	const char *text = fi_strerror(prov_errno);
-
 	(void)fid, (void)data;
-	if (buf && len)
-		snprintf(buf, len, "%s", text);
-	return buf && len ? buf : text;
+	return tw_fi_text(prov_errno, buf, len);
 }
 
 static bool eq_ready(struct tw_fi_waiter *w, uint64_t seen)
@@ -140,12 +132,12 @@ static bool eq_ready(struct tw_fi_waiter *w, uint64_t seen)
 static int eq_close(struct fid *fid)
 {
 	struct tw_fi_eq *eq = tw_fi_from(struct tw_fi_eq, fid);
+	int rc = tw_fi_wait_fini(&eq->w);
 
-	if (atomic_load(&eq->refs))
-		return -FI_EBUSY;
+	if (rc)
+		return rc;
 	tw_list_walk(&eq->events, struct event, v, link)
 		free(v);
-	tw_fi_wait_fini(&eq->w);
 	pthread_mutex_destroy(&eq->mutex);
 	atomic_fetch_sub(&eq->fabric->refs, 1);
 	free(eq);
@@ -157,7 +149,7 @@ int tw_fi_eq_bind(struct tw_fi_eq **eq, struct fid *other)
 	if (other->fclass != FI_CLASS_EQ || *eq)
 		return -FI_EINVAL;
 	*eq = tw_fi_from(struct tw_fi_eq, other);
-	atomic_fetch_add(&(*eq)->refs, 1);
+	atomic_fetch_add(&(*eq)->w.refs, 1);
 	return 0;
 }
 

@@ -73,6 +73,8 @@ extern struct fi_provider tw_fi_provider;
 
 /* prov.c: tells a user who sets FI_LOG_LEVEL=info why something was refused. */
 void tw_fi_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* As fi_cq_strerror() of an error of libfabric: in buf, if there is one. */
+const char *tw_fi_text(int err, char *buf, size_t len);
 
 /* References to an object, which cannot be closed meanwhile. */
 typedef _Atomic(int) tw_fi_refs;
@@ -115,6 +117,7 @@ struct tw_fi_mr {
 /* A thread waits for it; endpoints feed it. */
 struct tw_fi_waiter {
 	struct tw_fi_domain *domain;
+	tw_fi_refs refs;
 	struct tw_lock lock; /* of what follows; taken before the endpoints' */
 	struct tw_fi_ep **eps;
 	_Atomic(unsigned) neps;
@@ -154,7 +157,6 @@ _Static_assert(sizeof(struct tw_fi_event) == 64, "a cache line");
 struct tw_fi_cq {
 	struct fid_cq fid;
 	struct tw_fi_waiter w;
-	tw_fi_refs refs;
 	size_t entry; /* bytes of an entry of its format */
 	struct tw_lock lock;
 	struct tw_fi_event *ring;
@@ -165,14 +167,12 @@ struct tw_fi_cq {
 struct tw_fi_cntr {
 	struct fid_cntr fid;
 	struct tw_fi_waiter w;
-	tw_fi_refs refs;
 	_Atomic(uint64_t) value, errors;
 };
 
 struct tw_fi_eq {
 	struct fid_eq fid;
 	struct tw_fi_waiter w;
-	tw_fi_refs refs;
 	pthread_mutex_t mutex;
 	struct tw_list events;
 	struct tw_fi_fabric *fabric;
@@ -248,9 +248,9 @@ enum tw_fi_count {
 	TW_FI_CREAD,
 	TW_FI_CWRITE,
 	TW_FI_CRREAD,
-	TW_FI_CRWRITE
+	TW_FI_CRWRITE,
+	TW_FI_NCNTRS
 };
-#define TW_FI_NCNTRS 6
 
 struct tw_fi_ep {
 	struct fid_ep fid;
@@ -282,6 +282,24 @@ struct tw_fi_ep {
 
 #define tw_fi_of(type, ptr) tw_container(ptr, type, fid)
 #define tw_fi_from(type, ptr) tw_container(ptr, type, fid.fid)
+
+/* The queues and counters that an endpoint feeds, by number; NULL: it has none there. */
+#define TW_FI_NFED (2 + TW_FI_NCNTRS)
+static inline struct tw_fi_waiter *tw_fi_fed(const struct tw_fi_ep *e, unsigned i)
+{
+	struct tw_fi_cq *cq = i == 0 ? e->tx_cq : i == 1 ? e->rx_cq : NULL;
+	struct tw_fi_cntr *c = i >= 2 ? e->cntrs[i - 2] : NULL;
+
+	return cq ? &cq->w : c ? &c->w : NULL;
+}
+
+static inline bool tw_fi_feeds(const struct tw_fi_ep *e, const struct tw_fi_waiter *w)
+{
+	for (unsigned i = 0; i < TW_FI_NFED; i++)
+		if (tw_fi_fed(e, i) == w)
+			return true;
+	return false;
+}
 
 /* Of accesses without flags. */
 static inline uint32_t tw_fi_notify(const struct fid_ep *fid)
@@ -470,6 +488,10 @@ bool tw_fi_cq_put(struct tw_fi_cq *cq, const struct tw_fi_event *event);
 int tw_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 		    void *context);
 void tw_fi_cntr_count(struct tw_fi_cntr *c, bool error);
+static inline uint64_t tw_fi_cntr_sum(struct tw_fi_cntr *c)
+{
+	return atomic_load(&c->value) + atomic_load(&c->errors);
+}
 static inline void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool error)
 {
 	if (tw_unlikely(e->counts && e->cntrs[which]))
@@ -481,13 +503,15 @@ int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid
 		  void *context);
 /* For an object that has none yet. */
 int tw_fi_eq_bind(struct tw_fi_eq **eq, struct fid *other);
-void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data);
-void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data, int err);
+/* err: 0, or this is for fi_eq_readerr(). */
+void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data,
+		  int err);
 
 /* wait.c */
 int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
 		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w, uint64_t seen));
-void tw_fi_wait_fini(struct tw_fi_waiter *w);
+/* 0, or -FI_EBUSY: somebody refers to it. */
+int tw_fi_wait_fini(struct tw_fi_waiter *w);
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 /* Makes progress at all endpoints of w. */

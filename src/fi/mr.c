@@ -93,10 +93,8 @@ static int feed(struct tw_fi_ep *e, struct tw_fi_mr *m)
 /* An endpoint feeds that counter no more, unless it is bound to it as well. */
 static void starve(struct tw_fi_ep *e, struct tw_fi_cntr *c)
 {
-	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
-		if (!c || e->cntrs[i] == c)
-			return;
-	tw_fi_wait_remove(&c->w, e);
+	if (c && !tw_fi_feeds(e, &c->w))
+		tw_fi_wait_remove(&c->w, e);
 }
 
 int tw_fi_mr_join(struct tw_fi_ep *e)
@@ -166,7 +164,7 @@ static void mr_release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
 	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
 		if (!others)
 			starve(e, c);
-	atomic_fetch_sub(&c->refs, 1);
+	atomic_fetch_sub(&c->w.refs, 1);
 }
 
 static void mr_forget(struct tw_fi_mr *m)
@@ -213,11 +211,11 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 	tw_mutex_lock(&d->keys);
 	if (flags & FI_REMOTE_READ) {
 		m->reads = c;
-		atomic_fetch_add(&c->refs, 1);
+		atomic_fetch_add(&c->w.refs, 1);
 	}
 	if (flags & FI_REMOTE_WRITE) {
 		m->writes = c;
-		atomic_fetch_add(&c->refs, 1);
+		atomic_fetch_add(&c->w.refs, 1);
 	}
 	tw_mutex_unlock(&d->keys);
 	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
@@ -311,7 +309,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	atomic_fetch_add(&d->refs, 1);
 	*out = &m->fid;
 	if (d->eq && d->mr_events)
-		tw_fi_eq_put(d->eq, FI_MR_COMPLETE, &m->fid.fid, attr->context, 0);
+		tw_fi_eq_put(d->eq, FI_MR_COMPLETE, &m->fid.fid, attr->context, 0, 0);
 	return 0;
 }
 

@@ -30,6 +30,16 @@ void tw_fi_explain(const char *format, ...)
 	fi_log(&tw_fi_provider, FI_LOG_INFO, FI_LOG_CORE, __func__, __LINE__, "%s\n", text);
 }
 
+const char *tw_fi_text(int err, char *buf, size_t len)
+{
+	const char *text = fi_strerror(err);
+
+	if (!buf || !len)
+		return text;
+	snprintf(buf, len, "%s", text);
+	return buf;
+}
+
 static int no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
 			 void *context)
 {

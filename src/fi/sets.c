@@ -130,17 +130,11 @@ int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, str
 
 static bool has_events(struct member *m)
 {
-	struct tw_fi_cntr *c;
-	uint64_t now;
-
 	tw_fi_wait_look(m->w);
-	if (m->fid->fclass != FI_CLASS_CNTR)
-		return m->w->ready(m->w, 0);
-	c = tw_fi_from(struct tw_fi_cntr, m->fid);
-	now = atomic_load(&c->value) + atomic_load(&c->errors);
-	if (now == m->seen)
+	if (!m->w->ready(m->w, m->seen))
 		return false;
-	m->seen = now;
+	if (m->fid->fclass == FI_CLASS_CNTR)
+		m->seen = tw_fi_cntr_sum(tw_fi_from(struct tw_fi_cntr, m->fid));
 	return true;
 }
 

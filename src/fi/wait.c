@@ -60,13 +60,16 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 	return 0;
 }
 
-void tw_fi_wait_fini(struct tw_fi_waiter *w)
+int tw_fi_wait_fini(struct tw_fi_waiter *w)
 {
+	if (atomic_load(&w->refs))
+		return -FI_EBUSY;
 	tw_fi_sets_leave(w);
 	tw_pollable_close(&w->on);
 	free(w->eps);
 	if (w->domain)
 		atomic_fetch_sub(&w->domain->refs, 1);
+	return 0;
 }
 
 static int wait_watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
