@@ -96,46 +96,23 @@ void tw_mcapi_on_attr(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 }
 
 /* An attribute of an endpoint of another node. */
-struct remote {
-	struct tw_mcapi_ctrl_request ctrl_req;
-	bool over;
-	mcapi_status_t status;
-	uint32_t value;
-};
-
-static void attr_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-			  const struct tw_mcapi_ctrl *ctrl)
-{
-	struct remote *r = tw_container(ctrl_req, struct remote, ctrl_req);
-
-	(void)n;
-	r->over = true;
-	r->status = ctrl ? ctrl->status : MCAPI_ENOT_ENDP;
-	r->value = ctrl ? ctrl->value : 0;
-}
-
-static bool attr_is_over(struct tw_ep *ep, void *arg)
-{
-	(void)ep;
-	return ((struct remote *)arg)->over;
-}
-
 static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint,
 				 uint32_t number, uint32_t *value)
 {
-	struct remote r = {.ctrl_req.on_reply = attr_on_reply, .status = MCAPI_ENOT_ENDP};
+	struct tw_mcapi_mreq m;
+	mcapi_status_t status;
 	uint32_t board;
 
-	tw_mcapi_ctrl_request(n, &r.ctrl_req, tw_mcapi_node_of(endpoint),
-			      &(struct tw_mcapi_ctrl){
-				      .what = TW_MCAPI_CTRL_ATTR, .a = endpoint, .value = number});
-	tw_mcapi_wait(n, attr_is_over, &r, TW_MCAPI_SYNC_MS);
-	tw_ctrl_abandon(&r.ctrl_req.r);
-	*value = r.value;
+	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_GET);
+	tw_mcapi_mreq_ask(n, &m, tw_mcapi_node_of(endpoint),
+			  &(struct tw_mcapi_ctrl){
+				  .what = TW_MCAPI_CTRL_ATTR, .a = endpoint, .value = number});
+	status = tw_mcapi_mreq_wait(n, &m, TW_MCAPI_SYNC_MS, MCAPI_ENOT_ENDP);
+	*value = (uint32_t)m.size;
 	if (number == MCAPI_ATTR_MEMORY_TYPE &&
 	    !tw_topology_node_board(tw_mcapi_node_of(endpoint), &board))
 		*value = MCAPI_REMOTE_MEMORY;
-	return r.status;
+	return status == MCAPI_EREQ_TIMEOUT ? MCAPI_ENOT_ENDP : status;
 }
 
 static mcapi_status_t attr_check(mcapi_uint_t number, const void *attribute, size_t size)

@@ -91,14 +91,6 @@ void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 
 /* Connecting ---------------------------------------------------------------------- */
 
-static void chan_bind_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-			       const struct tw_mcapi_ctrl *ctrl)
-{
-	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
-
-	tw_mcapi_mreq_done(n, m, ctrl ? ctrl->status : MCAPI_ENOT_ENDP, 0);
-}
-
 static mcapi_status_t connect_ends(struct tw_mcapi_node *n, enum tw_mcapi_kind type,
 				   mcapi_endpoint_t a, mcapi_endpoint_t b, mcapi_request_t *request)
 {
@@ -109,8 +101,7 @@ static mcapi_status_t connect_ends(struct tw_mcapi_node *n, enum tw_mcapi_kind t
 
 	if (!m)
 		return MCAPI_ENO_REQUEST;
-	m->ctrl_req.on_reply = chan_bind_on_reply;
-	tw_mcapi_ctrl_request(n, &m->ctrl_req, tw_mcapi_node_of(a), &ctrl);
+	tw_mcapi_mreq_ask(n, m, tw_mcapi_node_of(a), &ctrl);
 	/* Between endpoints of this node the reply is there now. */
 	tw_group_attend(n->ep);
 	status = m->state == TW_MCAPI_Q_DONE ? m->status : MCAPI_INCOMPLETE;

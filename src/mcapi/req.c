@@ -71,6 +71,21 @@ void tw_mcapi_mreq_sent(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_
 	tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 }
 
+static void req_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			 const struct tw_mcapi_ctrl *ctrl)
+{
+	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
+
+	tw_mcapi_mreq_done(n, m, ctrl ? ctrl->status : MCAPI_ENOT_ENDP, ctrl ? ctrl->value : 0);
+}
+
+void tw_mcapi_mreq_ask(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, uint32_t to,
+		       const struct tw_mcapi_ctrl *ctrl)
+{
+	m->ctrl_req.on_reply = req_on_reply;
+	tw_mcapi_ctrl_request(n, &m->ctrl_req, to, ctrl);
+}
+
 void tw_mcapi_sends_end(struct tw_mcapi_node *n, struct tw_list *sends, mcapi_status_t status)
 {
 	struct tw_mcapi_mreq *m;
@@ -111,7 +126,7 @@ static struct tw_mcapi_mreq *req_find(const struct tw_mcapi_node *n, const mcapi
 static mcapi_boolean_t req_report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t *size,
 				  mcapi_status_t *status)
 {
-	*status = m->state == TW_MCAPI_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
+	*status = m->status;
 	/* A failed transfer has no size. */
 	if (*status == MCAPI_SUCCESS || *status == MCAPI_ETRUNCATED)
 		*size = m->size;
@@ -401,12 +416,8 @@ void mcapi_cancel(const mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
 	struct tw_mcapi_mreq *m;
 	struct tw_mcapi_node *n;
-	struct tw_ep *ep;
+	struct tw_ep *ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOTREQ_HANDLE);
 
-	if (!mcapi_status)
-		return;
-	*mcapi_status = MCAPI_ENOTREQ_HANDLE;
-	ep = tw_mcapi_enter(&n);
 	if (!ep)
 		return;
 	m = req_find(n, request);

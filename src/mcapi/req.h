@@ -20,6 +20,9 @@ void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_
 mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m);
 /* A send that waited has returned that status. */
 void tw_mcapi_mreq_sent(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status);
+/* Asks another node; m ends with the status of the reply, and its value as the size. */
+void tw_mcapi_mreq_ask(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, uint32_t to,
+		       const struct tw_mcapi_ctrl *ctrl);
 /* Ends sends that wait. */
 void tw_mcapi_sends_end(struct tw_mcapi_node *n, struct tw_list *sends, mcapi_status_t status);
 /* Pushes from tw_group_attend(), for callers that may not send. */
