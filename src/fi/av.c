@@ -381,8 +381,8 @@ int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid
 	}
 	pthread_mutex_init(&av->mutex, NULL);
 	tw_list_init(&av->eps);
-	av->type = attr->type == FI_AV_MAP ? FI_AV_MAP : FI_AV_TABLE;
-	attr->type = av->type;
+	if (attr->type != FI_AV_MAP)
+		attr->type = FI_AV_TABLE;
 	av->flags = attr->flags;
 	av->domain = d;
 	av->fid.fid = (struct fid){FI_CLASS_AV, context, &av_fid_ops};

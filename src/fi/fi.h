@@ -190,7 +190,6 @@ struct tw_fi_av {
 	struct tw_fi_domain *domain;
 	struct tw_fi_eq *eq;
 	tw_fi_refs refs;
-	enum fi_av_type type;
 	pthread_mutex_t mutex;
 	struct tw_fi_av_entry *entries; /* by fi_addr_t */
 	uint32_t n, max, unused;	/* unused: fi_addr_t + 1 of the first, or 0 */

@@ -19,7 +19,6 @@
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* Those that cost something are there only for who asks. */
 #define ON_DEMAND (TW_FI_DIRECTED | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT)
-#define MODES (FI_CONTEXT | FI_CONTEXT2) /* the only ones of use here: for a claim */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW)
 #define MAX_MSG UINT32_MAX
 
