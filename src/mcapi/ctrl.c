@@ -169,22 +169,20 @@ static void on_am(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void 
 	}
 }
 
-static void ctrl_lose(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *node)
-{
-	tw_mcapi_chan_lost(n, e, *(uint32_t *)node);
-	tw_mcapi_credits_lost(n, e, *(uint32_t *)node);
-}
-
 static void ctrl_lost(struct tw_member *m)
 {
 	struct tw_mcapi_node *n = node_of(m->group);
 	uint32_t node = (uint32_t)(m - n->peers);
+	struct tw_mcapi_endp *e;
 
 	/* It was not there. */
 	if (m->why != TW_S_OK)
 		return;
 	tw_mcapi_pending_lost(n, node);
-	tw_mcapi_endp_each(n, ctrl_lose, &node);
+	for (uint32_t port = 0; (e = tw_mcapi_endp_next(n, &port));) {
+		tw_mcapi_chan_lost(n, e, node);
+		tw_mcapi_credits_lost(n, e, node);
+	}
 	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
 		for (struct tw_mcapi_dest *d = n->dests[i]; d; d = d->next)
 			if (tw_mcapi_node_of(d->handle) == node)

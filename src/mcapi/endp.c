@@ -8,14 +8,16 @@
 
 #define FIRST_DYNAMIC 0xc000 /* the first port for MCAPI_PORT_ANY */
 
-void tw_mcapi_endp_each(struct tw_mcapi_node *n,
-			void (*fn)(struct tw_mcapi_node *, struct tw_mcapi_endp *, void *),
-			void *arg)
+struct tw_mcapi_endp *tw_mcapi_endp_next(const struct tw_mcapi_node *n, uint32_t *port)
 {
-	for (unsigned i = 0; i < 256; i++)
-		for (unsigned j = 0; n->ports[i] && j < 256; j++)
-			if (n->ports[i][j])
-				fn(n, n->ports[i][j], arg);
+	struct tw_mcapi_endp *e = NULL;
+
+	for (; !e && *port < 0x10000; ++*port) {
+		if (!n->ports[*port >> 8])
+			*port |= 255;
+		e = tw_mcapi_endp_at(n, *port);
+	}
+	return e;
 }
 
 static struct tw_mcapi_endp *endp_make(struct tw_mcapi_node *n, uint32_t port)
@@ -57,12 +59,13 @@ static void free_endp(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 /* Without an engine endpoint: frees memory only. */
 void tw_mcapi_endps_fini(struct tw_mcapi_node *n)
 {
+	struct tw_mcapi_endp *e;
+
+	for (uint32_t port = 0; (e = tw_mcapi_endp_next(n, &port));) {
+		free(e->sources);
+		free(e);
+	}
 	for (unsigned i = 0; i < 256; i++) {
-		for (unsigned j = 0; n->ports[i] && j < 256; j++) {
-			if (n->ports[i][j])
-				free(n->ports[i][j]->sources);
-			free(n->ports[i][j]);
-		}
 		free(n->ports[i]);
 		n->ports[i] = NULL;
 	}

@@ -241,18 +241,14 @@ static void choose_first(void)
 	atomic_store_explicit(&tw_mcapi_first, first, memory_order_release);
 }
 
-static void shut_scalars(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *all)
-{
-	(void)n;
-	if (e->chan.scl && !tw_mcapi_scl_close(e, false))
-		*(bool *)all = false;
-}
-
 bool tw_mcapi_ending(struct tw_ep *ep)
 {
+	struct tw_mcapi_endp *e;
 	bool all = true;
 
-	tw_mcapi_endp_each(ep->owner, shut_scalars, &all);
+	for (uint32_t port = 0; (e = tw_mcapi_endp_next(ep->owner, &port));)
+		if (e->chan.scl && !tw_mcapi_scl_close(e, false))
+			all = false;
 	return all;
 }
 

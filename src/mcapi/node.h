@@ -288,10 +288,8 @@ tw_mcapi_endp_begin(struct tw_mcapi_node **n, mcapi_endpoint_t endpoint, mcapi_s
 	return e;
 }
 
-/* Calls fn for every endpoint. */
-void tw_mcapi_endp_each(struct tw_mcapi_node *n,
-			void (*fn)(struct tw_mcapi_node *, struct tw_mcapi_endp *, void *),
-			void *arg);
+/* The first endpoint from *port on, which becomes the next port; NULL: no more. */
+struct tw_mcapi_endp *tw_mcapi_endp_next(const struct tw_mcapi_node *n, uint32_t *port);
 void tw_mcapi_endps_fini(struct tw_mcapi_node *n);
 void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
 /* Requests endpoints again from nodes that were not there. */

@@ -258,42 +258,29 @@ static bool may_pair(const struct tw_mcapi_endp *e, bool sender, uint32_t node)
 	       tw_mcapi_node_of(c->other) == node && !tw_mcapi_scl_paired(s);
 }
 
-struct match {
-	const struct tw_mcapi_endp *one;
-	struct tw_mcapi_endp *best;
-};
-
 static uint32_t scl_end_distance(const struct tw_mcapi_endp *a, const struct tw_mcapi_endp *b)
 {
 	return a->handle > b->handle ? a->handle - b->handle : b->handle - a->handle;
 }
 
-static void consider(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
-{
-	struct match *m = arg;
-
-	(void)n;
-	if (may_pair(e, !m->one->chan.sender, tw_mcapi_node_of(m->one->chan.other)) &&
-	    (!m->best || scl_end_distance(e, m->one) < scl_end_distance(m->best, m->one)))
-		m->best = e;
-}
-
 /* Pairs a channel whose ring is shared with an opposite one. */
 static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct match m = {.one = e};
+	struct tw_mcapi_endp *best = NULL, *other, *out, *in;
 	uint32_t node = tw_mcapi_node_of(e->chan.other);
-	struct tw_mcapi_endp *out, *in;
 	struct tw_words_token *t;
 
 	if (n->number >= node || !may_pair(e, e->chan.sender, node))
 		return;
 	/* By the nearest port: channels used together tend to have neighbouring ports. */
-	tw_mcapi_endp_each(n, consider, &m);
-	if (!m.best)
+	for (uint32_t port = 0; (other = tw_mcapi_endp_next(n, &port));)
+		if (may_pair(other, !e->chan.sender, node) &&
+		    (!best || scl_end_distance(other, e) < scl_end_distance(best, e)))
+			best = other;
+	if (!best)
 		return;
-	out = e->chan.sender ? e : m.best;
-	in = e->chan.sender ? m.best : e;
+	out = e->chan.sender ? e : best;
+	in = e->chan.sender ? best : e;
 	t = map_token(in->chan.scl->ring, false);
 	if (!t)
 		return;
