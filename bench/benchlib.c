@@ -202,7 +202,7 @@ static void find_server(struct bench *b, struct address *a)
 			exit(1); /* the leading end has said why */
 		return;
 	}
-	rc = mx_hostname_to_nic_id(b->o.host, &a->nic_id);
+	rc = mx_hostname_to_nic_id((char *)(uintptr_t)b->o.host, &a->nic_id);
 	if (rc != MX_SUCCESS)
 		bench_failed("mx_hostname_to_nic_id", rc);
 	a->endpoint_id = b->o.endpoint;

@@ -7,7 +7,6 @@
 #ifndef BENCH_BENCHLIB_H
 #define BENCH_BENCHLIB_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,9 +27,9 @@
 struct bench_options {
 	enum { BENCH_LOCAL, BENCH_SERVER, BENCH_CLIENT, BENCH_JOB } mode;
 	bool local, server; /* asked for by name */
-	bool no_bind, help, version;
+	bool no_bind;
 	bool fresh; /* what was received is sent on, where a tool can */
-	char *host;
+	const char *host;
 	uint32_t endpoint; /* ours as a server, theirs as a client */
 	uint32_t board;
 	uint32_t unexp_max; /* MX_PARAM_UNEXP_QUEUE_MAX, 0: the library's own */
@@ -46,35 +45,16 @@ struct bench_options {
 		.timeout = 60                                                                      \
 	}
 
-/* Numbers beyond all characters, so that tools may use those. */
-enum {
-	BENCH_O_LOCAL = 1000,
-	BENCH_O_SERVER,
-	BENCH_O_HOST,
-	BENCH_O_ENDPOINT,
-	BENCH_O_BOARD,
-	BENCH_O_NO_BIND,
-	BENCH_O_FRESH,
-	BENCH_O_ROUNDS,
-	BENCH_O_TIME,
-	BENCH_O_TIMEOUT,
-	BENCH_O_CSV,
-	BENCH_O_JSON,
-	BENCH_O_HELP,
-	BENCH_O_VERSION
-};
-
-/* To be followed by options of the tool's own and the end mark. */
-#define BENCH_OPTIONS                                                                              \
-	{"local", 0, NULL, BENCH_O_LOCAL}, {"server", 0, NULL, BENCH_O_SERVER},                    \
-		{"host", 1, NULL, BENCH_O_HOST}, {"endpoint", 1, NULL, BENCH_O_ENDPOINT},          \
-		{"board", 1, NULL, BENCH_O_BOARD}, {"no-bind", 0, NULL, BENCH_O_NO_BIND},          \
-		{"rounds", 1, NULL, BENCH_O_ROUNDS}, {"time", 1, NULL, BENCH_O_TIME},              \
-		{"timeout", 1, NULL, BENCH_O_TIMEOUT}, {"csv", 0, NULL, BENCH_O_CSV},              \
-		{"json", 0, NULL, BENCH_O_JSON}, {"help", 0, NULL, BENCH_O_HELP},                  \
-	{                                                                                          \
-		"version", 0, NULL, BENCH_O_VERSION                                                \
-	}
+/* Those above, of a struct bench_options; a tool adds its own, and the end mark. */
+#define BENCH_OPTIONS(b)                                                                           \
+	CLI_SET("local", &(b)->local), CLI_SET("server", &(b)->server),                            \
+		CLI_TEXT("host", &(b)->host),                                                      \
+		CLI_UINT("endpoint", &(b)->endpoint, 0, MX_ANY_ENDPOINT - 1),                      \
+		CLI_UINT("board", &(b)->board, 0, MX_ANY_NIC - 1),                                 \
+		CLI_SET("no-bind", &(b)->no_bind),                                                 \
+		CLI_UINT("rounds", &(b)->rounds, 1, BENCH_MAX_ROUNDS),                             \
+		CLI_MS("time", &(b)->seconds, 100000),                                             \
+		CLI_REAL("timeout", &(b)->timeout, 1000000), CLI_FORMAT(&(b)->format)
 
 #define BENCH_HELP BENCH_HELP_HERE BENCH_HELP_HOSTS BENCH_HELP_HOW
 #define BENCH_HELP_HERE                                                                            \
@@ -96,10 +76,9 @@ enum {
 	"  --csv, --json       comma separated values; one JSON object a line\n"                   \
 	"  -h, --help; -V, --version\n"
 
-/* Takes an option if it is one of those above; false if not. */
-bool bench_option(struct bench_options *o, int c, const char *arg);
-/* Checks what was given together; call it last. Prints the help if asked to. */
-void bench_options_end(struct bench_options *o, int argc, char **argv, const char *help);
+/* Takes all options, and checks what was given together. */
+void bench_options(struct bench_options *o, int argc, char **argv, const struct cli_option *options,
+		   const char *help);
 
 /* Shared memory of two ends on one host. */
 struct bench_line;

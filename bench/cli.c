@@ -43,7 +43,7 @@ void bench_fail(const char *fmt, ...)
 	exit(1);
 }
 
-void bench_usage_hint(void)
+static bench_noreturn void cli_hint(void)
 {
 	fprintf(stderr, "Try '%s --help'.\n", bench_tool);
 	exit(2);
@@ -56,46 +56,100 @@ void bench_usage(const char *fmt, ...)
 	va_start(ap, fmt);
 	complain(fmt, ap);
 	va_end(ap);
-	bench_usage_hint();
+	cli_hint();
 }
 
-void bench_help(const char *text)
-{
-	fputs(text, stdout);
-	bench_output_end();
-	exit(0);
-}
-
-void bench_version(void)
-{
-	printf("%s (Tagwire) %s\n", bench_tool, PACKAGE_VERSION);
-	bench_output_end();
-	exit(0);
-}
-
-void bench_set_format(enum table_format *format, enum table_format wanted)
+static void take_format(enum table_format *format, enum table_format wanted)
 {
 	if (*format != TABLE_PLAIN && *format != wanted)
 		bench_usage("--csv and --json exclude each other");
 	*format = wanted;
 }
 
-void bench_cli_option(int c, enum table_format *format, const char *help)
+static unsigned cli_word(const struct cli_option *o, const char *arg)
 {
-	switch (c) {
-	case 'c':
-		bench_set_format(format, TABLE_CSV);
-		break;
-	case 'j':
-		bench_set_format(format, TABLE_JSON);
-		break;
-	case 'h':
-		bench_help(help);
-	case 'V':
-		bench_version();
-	default:
-		bench_usage_hint();
+	char all[256] = "";
+
+	for (unsigned i = 0; i < o->max; i++) {
+		if (strcmp(arg, o->words[i]) == 0)
+			return i;
+		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
+			 o->words[i]);
 	}
+	bench_usage("--%s: '%s' is none of %s", o->name, arg, all);
+}
+
+static uint32_t cli_uint(const struct cli_option *o, const char *arg)
+{
+	return (uint32_t)bench_number(o->name, arg, o->min, o->max);
+}
+
+static void cli_take(const struct cli_option *o, const char *arg)
+{
+	struct bench_range *range = o->to;
+
+	switch (o->type) {
+	case CLI_T_BOOL:
+		*(bool *)o->to = o->max;
+		break;
+	case CLI_T_FORMAT:
+		take_format(o->to, (enum table_format)o->max);
+		break;
+	case CLI_T_UINT:
+		*(uint32_t *)o->to = cli_uint(o, arg);
+		break;
+	case CLI_T_COUNT:
+		*(uint64_t *)o->to = bench_number(o->name, arg, o->min, o->max);
+		break;
+	case CLI_T_SIZE:
+		range->min = range->max = cli_uint(o, arg);
+		break;
+	case CLI_T_REAL:
+		*(double *)o->to = bench_real(o->name, arg, (double)o->max);
+		break;
+	case CLI_T_MS:
+		*(double *)o->to = bench_real(o->name, arg, (double)o->max) / 1e3;
+		break;
+	case CLI_T_TEXT:
+		*(const char **)o->to = arg;
+		break;
+	case CLI_T_WORD:
+		*(unsigned *)o->to = cli_word(o, arg);
+		break;
+	}
+}
+
+#define MOST 32
+#define FIRST 1000 /* beyond all characters */
+
+void bench_cli(int argc, char **argv, const struct cli_option *options, const char *help)
+{
+	struct option all[MOST + 3] = {{"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'}};
+	int c;
+
+	for (int i = 0; options[i].name && i < MOST; i++)
+		all[i + 2] = (struct option){options[i].name, options[i].type >= CLI_T_UINT, NULL,
+					     FIRST + i};
+	while ((c = getopt_long(argc, argv, "hV", all, NULL)) != -1) {
+		if (c >= FIRST) {
+			cli_take(&options[c - FIRST], optarg);
+			continue;
+		}
+		if (c == 'h')
+			fputs(help, stdout);
+		else if (c == 'V')
+			printf("%s (Tagwire) %s\n", bench_tool, PACKAGE_VERSION);
+		else
+			cli_hint(); /* getopt_long() has complained */
+		bench_output_end();
+		exit(0);
+	}
+}
+
+void bench_range_end(const struct bench_range *r)
+{
+	if (r->min > r->max)
+		bench_usage("--min is above --max");
 }
 
 void bench_cli_end(int argc, char **argv)

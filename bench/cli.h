@@ -22,20 +22,60 @@ extern const char *bench_role;
 void bench_fail(const char *fmt, ...) bench_printf(1, 2) bench_noreturn;
 /* A bad argument: the message, a hint and exit code 2. */
 void bench_usage(const char *fmt, ...) bench_printf(1, 2) bench_noreturn;
-/* For an option that getopt_long() has already complained about. */
-void bench_usage_hint(void) bench_noreturn;
-/* Prints the text and ends with 0. */
-void bench_help(const char *text) bench_noreturn;
-void bench_version(void) bench_noreturn;
 
-#define BENCH_SHORT "hV" /* of --help and --version, in all tools */
+/* Sizes of messages. */
+struct bench_range {
+	uint32_t min, max;
+};
 
-/* Ends with 2 where the other was asked for, too. */
-void bench_set_format(enum table_format *format, enum table_format wanted);
-/* --csv, --json, --help and --version by their letters c, j, h and V; ends with 2 for others. */
-void bench_cli_option(int c, enum table_format *format, const char *help);
+/* An option, and where its value goes. */
+struct cli_option {
+	const char *name; /* NULL: no more */
+	enum {
+		CLI_T_BOOL,
+		CLI_T_FORMAT,
+		CLI_T_UINT, /* from here on with a value */
+		CLI_T_COUNT,
+		CLI_T_SIZE,
+		CLI_T_REAL,
+		CLI_T_MS,
+		CLI_T_TEXT,
+		CLI_T_WORD
+	} type;
+	void *to;
+	uint64_t min, max;
+	const char *const *words;
+};
+#define CLI_OPTION(n, kind, at, ...)                                                               \
+	{                                                                                          \
+		.name = n, .type = CLI_T_##kind, .to = at, __VA_ARGS__                             \
+	}
+#define CLI_SET(n, at) CLI_OPTION(n, BOOL, at, .max = true)
+#define CLI_CLEAR(n, at) CLI_OPTION(n, BOOL, at, .max = false)
+/* A uint32_t within limits, and a uint64_t: see bench_number(). */
+#define CLI_UINT(n, at, least, most) CLI_OPTION(n, UINT, at, .min = least, .max = most)
+#define CLI_COUNT(n, at) CLI_OPTION(n, COUNT, at, .min = 1, .max = UINT32_MAX)
+#define CLI_PID(at) CLI_UINT("pid", at, 1, INT32_MAX)
+/* A double: see bench_real(). In milliseconds, where it is in seconds. */
+#define CLI_REAL(n, at, most) CLI_OPTION(n, REAL, at, .max = most)
+#define CLI_MS(n, at, most) CLI_OPTION(n, MS, at, .max = most)
+#define CLI_TEXT(n, at) CLI_OPTION(n, TEXT, at, .max = 0)
+/* One of so many words, by its number: an enumeration. */
+#define CLI_WORD(n, at, all, count) CLI_OPTION(n, WORD, at, .max = count, .words = all)
+/* --size, --min and --max of a struct bench_range, for bench_range_end(). */
+#define CLI_RANGE(at, most)                                                                        \
+	CLI_OPTION("size", SIZE, at, .max = most), CLI_UINT("min", &(at)->min, 0, most),           \
+		CLI_UINT("max", &(at)->max, 0, most)
+/* --json of an enum table_format; and with --csv. */
+#define CLI_JSON(at) CLI_OPTION("json", FORMAT, at, .max = TABLE_JSON)
+#define CLI_FORMAT(at) CLI_OPTION("csv", FORMAT, at, .max = TABLE_CSV), CLI_JSON(at)
+
+/* Takes these, --help and --version. Ends with 2 where another one was given, or a bad value. */
+void bench_cli(int argc, char **argv, const struct cli_option *options, const char *help);
 /* Ends with 2 where more than options was given. */
 void bench_cli_end(int argc, char **argv);
+/* Ends with 2 for a range without sizes. */
+void bench_range_end(const struct bench_range *r);
 
 /* A whole number within limits; k, m and g multiply by 1024. Ends with 2 if it is not one. */
 uint64_t bench_number(const char *option, const char *text, uint64_t min, uint64_t max);

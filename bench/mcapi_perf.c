@@ -8,11 +8,8 @@
 #define _GNU_SOURCE
 #endif
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "mcapi_ends.h"
@@ -53,8 +50,9 @@ static const struct table_column columns[] = {
 };
 
 struct options {
-	unsigned first, last; /* kinds */
-	uint32_t min, max, bits, window;
+	enum kind kind; /* KINDS: all */
+	struct bench_range sizes;
+	uint32_t bits, window;
 	unsigned rounds;
 	double seconds;
 	bool no_bind;
@@ -142,14 +140,16 @@ static unsigned make_rows(const struct options *o, struct row *rows)
 	uint32_t sizes[BENCH_MAX_SIZES];
 	unsigned n = 0, m;
 
-	for (unsigned kind = o->first; kind <= o->last; kind++) {
+	for (enum kind kind = MESSAGE; kind < KINDS; kind++) {
+		if (o->kind != KINDS && o->kind != kind)
+			continue;
 		if (kind == SCALAR) {
 			rows[n++] = (struct row){.kind = SCALAR, .size = o->bits / 8};
 			continue;
 		}
-		m = bench_sizes(o->min, o->max, sizes);
+		m = bench_sizes(&o->sizes, sizes);
 		for (unsigned i = 0; i < m; i++)
-			rows[n++] = (struct row){.kind = (enum kind)kind, .size = sizes[i]};
+			rows[n++] = (struct row){.kind = kind, .size = sizes[i]};
 	}
 	return n;
 }
@@ -172,67 +172,26 @@ static void lead(struct perf *p, const struct options *o)
 
 /* The command line ---------------------------------------------------------------------- */
 
-static void set_kind(struct options *o, const char *arg)
-{
-	for (unsigned i = 0; i < KINDS; i++)
-		if (strcmp(arg, ends_kinds[i]) == 0) {
-			o->first = o->last = i;
-			return;
-		}
-	bench_usage("--kind is message, packet or scalar, not '%s'", arg);
-}
-
-static void set_bits(struct options *o, const char *arg)
-{
-	o->bits = (uint32_t)bench_number("bits", arg, 8, 64);
-	if (o->bits & (o->bits - 1))
-		bench_usage("--bits is 8, 16, 32 or 64");
-}
-
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"kind", 1, NULL, 'k'},	  {"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
-		{"max", 1, NULL, 'M'},	  {"bits", 1, NULL, 'b'}, {"no-bind", 0, NULL, 'n'},
-		{"rounds", 1, NULL, 'r'}, {"time", 1, NULL, 't'}, {"csv", 0, NULL, 'c'},
-		{"json", 0, NULL, 'j'},	  {"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'},
-		{"window", 1, NULL, 'w'}, {NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		CLI_WORD("kind", &o->kind, ends_kinds, KINDS),
+		CLI_RANGE(&o->sizes, MCAPI_MAX_PACKET_SIZE),
+		CLI_UINT("bits", &o->bits, 8, 64),
+		CLI_UINT("window", &o->window, 1, ENDS_MAX_WINDOW),
+		CLI_SET("no-bind", &o->no_bind),
+		CLI_UINT("rounds", &o->rounds, 1, BENCH_MAX_ROUNDS),
+		CLI_MS("time", &o->seconds, 100000),
+		CLI_FORMAT(&o->format),
+		{.name = NULL},
 	};
-	const uint64_t most = MCAPI_MAX_PACKET_SIZE;
-	int c;
 
-	*o = (struct options){0, SCALAR, 8, 1 << 20, 64, 1, 5, 0.02, false, TABLE_PLAIN};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'k':
-			set_kind(o, optarg);
-			break;
-		case 's':
-		case 'm':
-		case 'M':
-			bench_range_option(c, optarg, most, &o->min, &o->max);
-			break;
-		case 'b':
-			set_bits(o, optarg);
-			break;
-		case 'w':
-			o->window = (uint32_t)bench_number("window", optarg, 1, ENDS_MAX_WINDOW);
-			break;
-		case 'n':
-			o->no_bind = true;
-			break;
-		case 'r':
-			o->rounds = (unsigned)bench_number("rounds", optarg, 1, BENCH_MAX_ROUNDS);
-			break;
-		case 't':
-			o->seconds = bench_real("time", optarg, 100000) / 1e3;
-			break;
-		default:
-			bench_cli_option(c, &o->format, help);
-		}
-	}
+	*o = (struct options){KINDS, {8, 1 << 20}, 64, 1, 5, 0.02, false, TABLE_PLAIN};
+	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
-	bench_range_end(o->min, o->max);
+	if (o->bits & (o->bits - 1))
+		bench_usage("--bits is 8, 16, 32 or 64");
+	bench_range_end(&o->sizes);
 }
 
 int main(int argc, char **argv)

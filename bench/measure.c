@@ -62,12 +62,12 @@ static void sweep_print(void *sweep, struct table *t, unsigned row)
 	s->print(t, row);
 }
 
-void bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
+void bench_sweep(struct bench *b, const struct bench_range *sizes, bench_measure *measure,
 		 bench_print *print, struct table *t, const void *options)
 {
 	struct sweep s = {.b = b, .measure = measure, .print = print, .options = options};
 	struct bench_rows rows = {.rounds = b->o.rounds,
-				  .n = bench_sizes(min, max, s.sizes),
+				  .n = bench_sizes(sizes, s.sizes),
 				  .measure = sweep_measure,
 				  .print = sweep_print,
 				  .tool = &s};

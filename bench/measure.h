@@ -18,7 +18,7 @@ uint64_t bench_adjust(uint64_t n, double took, double seconds);
 typedef void bench_measure(struct bench *b, unsigned i, uint32_t size, const void *options);
 /* Prints row i, once it has all rounds. */
 typedef void bench_print(struct table *t, unsigned i);
-void bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
+void bench_sweep(struct bench *b, const struct bench_range *sizes, bench_measure *measure,
 		 bench_print *print, struct table *t, const void *options);
 
 /* How many messages this end sent and received by each protocol, by the library's counters. */

@@ -4,10 +4,8 @@
  * same round: a process-shared pthread mutex, memcpy, process_vm_readv; and beside MX
  * with the same number of bytes.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "mrapi_perf.h"
 
@@ -43,7 +41,7 @@ static const struct table_column columns[] = {
 
 #define MAX_ROWS 256
 
-struct options opt = {true, true, false, 8, 4u << 20, 256, 5, 0.02, TABLE_PLAIN};
+struct options opt = {true, true, false, {8, 4u << 20}, 256, 5, 0.02, TABLE_PLAIN};
 
 /* How often it fits into the time. The lesser of two: one may have been disturbed. */
 static uint64_t calibrate(const struct figure *f, enum way way)
@@ -88,8 +86,8 @@ static unsigned plan_rmem(struct figure *f, unsigned n, uint32_t stride)
 	OK(private = mrapi_rmem_get(1, MRAPI_RMEM_DEFAULT, &st));
 	OK(shared = mrapi_rmem_get(2, MRAPI_RMEM_DEFAULT, &st));
 	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
-		for (uint64_t size = stride && opt.min < PIECE ? PIECE : opt.min;
-		     size <= opt.max && n < MAX_ROWS && !(stride && kinds[k].stream);
+		for (uint64_t size = stride && opt.sizes.min < PIECE ? PIECE : opt.sizes.min;
+		     size <= opt.sizes.max && n < MAX_ROWS && !(stride && kinds[k].stream);
 		     size *= stride ? 16 : 8)
 			f[n++] = (struct figure){.run = {work_rmem,
 							 kinds[k].shared ? work_copy : work_vm,
@@ -151,57 +149,31 @@ static void print(void *figures, struct table *t, unsigned i)
 
 /* ---------------------------------------------------------------- the options */
 
-static void parse_only(const char *what)
-{
-	opt.locks = !strcmp(what, "locks");
-	opt.rmem = !strcmp(what, "rmem");
-	if (!opt.locks && !opt.rmem)
-		bench_usage("--only: '%s' is neither locks nor rmem", what);
-}
-
 static void parse(int argc, char **argv)
 {
-	static const struct option options[] = {{"only", 1, NULL, 'o'},	   {"min", 1, NULL, 'm'},
-						{"max", 1, NULL, 'M'},	   {"stride", 1, NULL, 's'},
-						{"no-bind", 0, NULL, 'b'}, {"rounds", 1, NULL, 'r'},
-						{"time", 1, NULL, 't'},	   {"csv", 0, NULL, 'c'},
-						{"json", 0, NULL, 'j'},	   {"help", 0, NULL, 'h'},
-						{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0}};
-	int c;
+	static const char *const parts[] = {"locks", "rmem"};
+	enum { LOCKS, RMEM, BOTH } only = BOTH;
+	const struct cli_option options[] = {
+		CLI_WORD("only", &only, parts, BOTH),
+		CLI_UINT("min", &opt.sizes.min, 1, MAX_SIZE),
+		CLI_UINT("max", &opt.sizes.max, 1, MAX_SIZE),
+		CLI_UINT("stride", &opt.stride, 0, 4096),
+		CLI_SET("no-bind", &opt.no_bind),
+		CLI_UINT("rounds", &opt.rounds, 1, BENCH_MAX_ROUNDS),
+		CLI_MS("time", &opt.seconds, 60000),
+		CLI_FORMAT(&opt.format),
+		{.name = NULL},
+	};
 
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'o':
-			parse_only(optarg);
-			break;
-		case 'm':
-			opt.min = (uint32_t)bench_number("min", optarg, 1, MAX_SIZE);
-			break;
-		case 'M':
-			opt.max = (uint32_t)bench_number("max", optarg, 1, MAX_SIZE);
-			break;
-		case 's':
-			opt.stride = (uint32_t)bench_number("stride", optarg, 0, 4096);
-			break;
-		case 'b':
-			opt.no_bind = true;
-			break;
-		case 'r':
-			opt.rounds = (unsigned)bench_number("rounds", optarg, 1, BENCH_MAX_ROUNDS);
-			break;
-		case 't':
-			opt.seconds = bench_real("time", optarg, 60000) / 1000;
-			break;
-		default:
-			bench_cli_option(c, &opt.format, help);
-		}
-	}
+	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
-	bench_range_end(opt.min, opt.max);
+	opt.locks = only != RMEM;
+	opt.rmem = only != LOCKS;
+	bench_range_end(&opt.sizes);
 	if (opt.stride && opt.stride < PIECE)
 		bench_usage("--stride is less than the %u bytes of an access", PIECE);
 	/* A strided access spans so many times its bytes. */
-	if ((uint64_t)opt.max + (uint64_t)opt.max / PIECE * opt.stride > UINT32_MAX)
+	if ((uint64_t)opt.sizes.max + (uint64_t)opt.sizes.max / PIECE * opt.stride > UINT32_MAX)
 		bench_usage("--max with that --stride is more than 4 GB");
 }
 

@@ -18,7 +18,8 @@
 
 struct options {
 	bool locks, rmem, no_bind;
-	uint32_t min, max, stride;
+	struct bench_range sizes;
+	uint32_t stride;
 	unsigned rounds;
 	double seconds;
 	enum table_format format;

@@ -297,8 +297,8 @@ static void obey(uint32_t order)
 /* Bytes that the strided accesses of --max span, or the buffers of a stream. */
 static size_t room(void)
 {
-	size_t strided = (size_t)opt.max + (size_t)opt.max / PIECE * opt.stride;
-	size_t stream = (size_t)opt.max * BUFFERS;
+	size_t strided = (size_t)opt.sizes.max + (size_t)opt.sizes.max / PIECE * opt.stride;
+	size_t stream = (size_t)opt.sizes.max * BUFFERS;
 
 	return strided > stream ? strided : stream;
 }
@@ -373,10 +373,10 @@ static void meet(void)
 		OK(h = mrapi_rmem_get(id, MRAPI_RMEM_DEFAULT, &st));
 		OK(mrapi_rmem_attach(h, &st));
 	}
-	local = malloc((size_t)opt.max * BUFFERS + PIECE);
+	local = malloc((size_t)opt.sizes.max * BUFFERS + PIECE);
 	if (!local)
 		bench_fail("no memory");
-	memset(local, 1, (size_t)opt.max * BUFFERS + PIECE);
+	memset(local, 1, (size_t)opt.sizes.max * BUFFERS + PIECE);
 	if (opt.rmem)
 		common->leader = beside_open();
 }

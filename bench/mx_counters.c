@@ -3,10 +3,7 @@
  * Shows the counters of open endpoints of running programs.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "cli.h"
@@ -27,12 +24,6 @@ static const char help[] =
 	"  --count N        stop after N times\n"
 	"  --csv, --json    comma separated values; one JSON object a line\n"
 	"  -h, --help; -V, --version\n";
-
-static const char *const labels[TW_NCOUNTERS] = {
-#define LABEL(name, label) [TW_C_##name] = label,
-	TW_COUNTERS(LABEL)
-#undef LABEL
-};
 
 /* Without --watch there is neither the first column nor the last. */
 static const struct table_column columns[] = {
@@ -60,36 +51,18 @@ struct look {
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"pid", 1, NULL, 'p'},	 {"endpoint", 1, NULL, 'e'}, {"all", 0, NULL, 'a'},
-		{"watch", 1, NULL, 'w'}, {"count", 1, NULL, 'n'},    {"csv", 0, NULL, 'c'},
-		{"json", 0, NULL, 'j'},	 {"help", 0, NULL, 'h'},     {"version", 0, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		CLI_PID(&o->pid),
+		CLI_UINT("endpoint", &o->endpoint, 0, SCAN_ANY - 1),
+		CLI_SET("all", &o->all),
+		CLI_REAL("watch", &o->watch, 86400),
+		CLI_COUNT("count", &o->count),
+		CLI_FORMAT(&o->format),
+		{.name = NULL},
 	};
-	int c;
 
 	*o = (struct options){.endpoint = SCAN_ANY, .count = UINT64_MAX};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
-			break;
-		case 'e':
-			o->endpoint = (uint32_t)bench_number("endpoint", optarg, 0, SCAN_ANY - 1);
-			break;
-		case 'a':
-			o->all = true;
-			break;
-		case 'w':
-			o->watch = bench_real("watch", optarg, 86400);
-			break;
-		case 'n':
-			o->count = bench_number("count", optarg, 1, UINT32_MAX);
-			break;
-		default:
-			bench_cli_option(c, &o->format, help);
-		}
-	}
+	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
 	if (o->count != UINT64_MAX && o->watch == 0)
 		bench_usage("--count needs --watch");
@@ -104,7 +77,7 @@ static void show_counter(struct table *t, const struct scan_entry *e, unsigned i
 	table_count(t, e->stats.board);
 	table_count(t, e->stats.endpoint_id);
 	snprintf(unknown, sizeof unknown, "counter %u", i);
-	table_text(t, i < TW_NCOUNTERS ? labels[i] : unknown);
+	table_text(t, i < TW_NCOUNTERS ? tw_counter_labels[i] : unknown);
 	table_count(t, e->stats.counters[i]);
 }
 

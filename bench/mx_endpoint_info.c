@@ -3,10 +3,8 @@
  * Shows the open endpoints of running programs and their peers.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "statscan.h"
@@ -77,32 +75,17 @@ struct options {
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"pid", 1, NULL, 'p'},	   {"endpoint", 1, NULL, 'e'}, {"no-peers", 0, NULL, 'n'},
-		{"no-queues", 0, NULL, 'q'}, {"csv", 0, NULL, 'c'},   {"json", 0, NULL, 'j'},
-		{"help", 0, NULL, 'h'},	   {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		CLI_PID(&o->pid),
+		CLI_UINT("endpoint", &o->endpoint, 0, SCAN_ANY - 1),
+		CLI_CLEAR("no-peers", &o->peers),
+		CLI_CLEAR("no-queues", &o->queues),
+		CLI_FORMAT(&o->format),
+		{.name = NULL},
 	};
-	int c;
 
 	*o = (struct options){.endpoint = SCAN_ANY, .peers = true, .queues = true};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
-			break;
-		case 'e':
-			o->endpoint = (uint32_t)bench_number("endpoint", optarg, 0, SCAN_ANY - 1);
-			break;
-		case 'n':
-			o->peers = false;
-			break;
-		case 'q':
-			o->queues = false;
-			break;
-		default:
-			bench_cli_option(c, &o->format, help);
-		}
-	}
+	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows the boards of this host and the limits of the library. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "hostcheck.h"
@@ -71,22 +69,20 @@ enum what { BOARDS, CHECK, SETTINGS };
 
 static enum table_format parse(int argc, char **argv, enum what *what)
 {
-	static const struct option options[] = {
-		{"check", 0, NULL, 'k'}, {"settings", 0, NULL, 's'}, {"csv", 0, NULL, 'c'},
-		{"json", 0, NULL, 'j'},	 {"help", 0, NULL, 'h'},     {"version", 0, NULL, 'V'},
-		{NULL, 0, NULL, 0},
-	};
 	enum table_format format = TABLE_PLAIN;
-	int c;
+	bool check = false, settings = false;
+	const struct cli_option options[] = {
+		CLI_SET("check", &check),
+		CLI_SET("settings", &settings),
+		CLI_FORMAT(&format),
+		{.name = NULL},
+	};
 
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1)
-		if (c != 'k' && c != 's')
-			bench_cli_option(c, &format, help);
-		else if (*what != BOARDS)
-			bench_usage("--check and --settings exclude each other");
-		else
-			*what = c == 'k' ? CHECK : SETTINGS;
+	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
+	if (check && settings)
+		bench_usage("--check and --settings exclude each other");
+	*what = check ? CHECK : settings ? SETTINGS : BOARDS;
 	return format;
 }
 
@@ -236,7 +232,7 @@ static void show_limits(enum table_format format)
 
 int main(int argc, char **argv)
 {
-	enum what what = BOARDS;
+	enum what what;
 	enum table_format format = parse(argc, argv, &what);
 	mx_return_t rc;
 	bool good;

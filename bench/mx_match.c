@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "measure.h"
 
@@ -66,39 +65,17 @@ struct row {
 	struct bench_lines lines;
 };
 
-static enum kind kind_named(const char *name)
-{
-	for (unsigned i = 0; i <= NKINDS; i++)
-		if (!strcmp(name, kinds[i]))
-			return (enum kind)i;
-	bench_usage("--kind: '%s' is none of exact, wildcard, unexpected, all", name);
-}
-
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		BENCH_OPTIONS,
-		{"max", 1, NULL, 'M'},
-		{"kind", 1, NULL, 'k'},
-		{NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		BENCH_OPTIONS(&o->b),
+		CLI_UINT("max", &o->max, 0, MAX_DEPTH),
+		CLI_WORD("kind", &o->kind, kinds, NKINDS + 1),
+		{.name = NULL},
 	};
-	int c;
 
 	*o = (struct options){.b = BENCH_DEFAULTS, .max = 100000, .kind = NKINDS};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'M':
-			o->max = (uint32_t)bench_number("max", optarg, 0, MAX_DEPTH);
-			break;
-		case 'k':
-			o->kind = kind_named(optarg);
-			break;
-		default:
-			if (!bench_option(&o->b, c, optarg))
-				bench_usage_hint();
-		}
-	}
-	bench_options_end(&o->b, argc, argv, help);
+	bench_options(&o->b, argc, argv, options, help);
 	/* Space for all unexpected messages, or the last could not be received. */
 	o->b.unexp_max = (4u << 20) + o->max * 256;
 }

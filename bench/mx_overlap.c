@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "line.h"
 #include "overlap.h"
@@ -49,7 +48,7 @@ static const char *const names[CASES] = {"sender", "receiver", "both", "takeover
 
 struct options {
 	struct bench_options b;
-	uint32_t min, max;
+	struct bench_range sizes;
 	double compute; /* seconds */
 	int only;	/* a case, or -1 */
 	bool blocking;
@@ -75,47 +74,20 @@ struct answers {
 
 static struct overlap_sample mine[MAX_TRIES], theirs[MAX_TRIES];
 
-static int case_named(const char *name)
-{
-	for (int i = 0; i < CASES; i++)
-		if (!strcmp(name, names[i]))
-			return i;
-	bench_usage("--case %s: it is sender, receiver, both or takeover", name);
-}
-
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		BENCH_OPTIONS,		{"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
-		{"max", 1, NULL, 'M'},	{"wait", 0, NULL, 'w'}, {"compute", 1, NULL, 'c'},
-		{"case", 1, NULL, 'C'}, {NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		BENCH_OPTIONS(&o->b),
+		CLI_RANGE(&o->sizes, BENCH_MAX_SIZE),
+		CLI_SET("wait", &o->blocking),
+		CLI_MS("compute", &o->compute, 100000),
+		CLI_WORD("case", &o->only, names, CASES),
+		{.name = NULL},
 	};
-	int c;
 
-	*o = (struct options){BENCH_DEFAULTS, 1024, 64 << 20, 1e-3, -1, false};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'm':
-		case 'M':
-			bench_range_option(c, optarg, BENCH_MAX_SIZE, &o->min, &o->max);
-			break;
-		case 'w':
-			o->blocking = true;
-			break;
-		case 'c':
-			o->compute = bench_real("compute", optarg, 100000) / 1e3;
-			break;
-		case 'C':
-			o->only = case_named(optarg);
-			break;
-		default:
-			if (!bench_option(&o->b, c, optarg))
-				bench_usage_hint();
-		}
-	}
-	bench_options_end(&o->b, argc, argv, help);
-	bench_range_end(o->min, o->max);
+	*o = (struct options){BENCH_DEFAULTS, {1024, 64 << 20}, 1e-3, -1, false};
+	bench_options(&o->b, argc, argv, options, help);
+	bench_range_end(&o->sizes);
 }
 
 /* Tries -------------------------------------------------------------------------- */
@@ -391,7 +363,7 @@ static void round_ends(void *tool)
 static unsigned make_rows(const struct options *o, struct row *rows)
 {
 	uint32_t sizes[BENCH_MAX_SIZES];
-	unsigned nsizes = bench_sizes(o->min, o->max, sizes), n = 0;
+	unsigned nsizes = bench_sizes(&o->sizes, sizes), n = 0;
 
 	for (unsigned which = 0; which < TAKEOVER; which++) {
 		if (o->only >= 0 && which != (unsigned)o->only)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One-way latency by message size. */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "measure.h"
 
@@ -31,7 +29,7 @@ static const struct table_column columns[] = {
 
 struct options {
 	struct bench_options b;
-	uint32_t min, max;
+	struct bench_range sizes;
 	bool blocking, unexpected;
 };
 
@@ -50,39 +48,18 @@ static struct bench_memory out, in;
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		BENCH_OPTIONS,
-		{"size", 1, NULL, 's'},
-		{"min", 1, NULL, 'm'},
-		{"fresh", 0, NULL, BENCH_O_FRESH},
-		{"max", 1, NULL, 'M'},
-		{"wait", 0, NULL, 'w'},
-		{"unexpected", 0, NULL, 'u'},
-		{NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		BENCH_OPTIONS(&o->b),
+		CLI_RANGE(&o->sizes, BENCH_MAX_SIZE),
+		CLI_SET("fresh", &o->b.fresh),
+		CLI_SET("wait", &o->blocking),
+		CLI_SET("unexpected", &o->unexpected),
+		{.name = NULL},
 	};
-	int c;
 
-	*o = (struct options){.b = BENCH_DEFAULTS, .max = 16 << 20};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'm':
-		case 'M':
-			bench_range_option(c, optarg, BENCH_MAX_SIZE, &o->min, &o->max);
-			break;
-		case 'w':
-			o->blocking = true;
-			break;
-		case 'u':
-			o->unexpected = true;
-			break;
-		default:
-			if (!bench_option(&o->b, c, optarg))
-				bench_usage_hint();
-		}
-	}
-	bench_options_end(&o->b, argc, argv, help);
-	bench_range_end(o->min, o->max);
+	*o = (struct options){.b = BENCH_DEFAULTS, .sizes.max = 16 << 20};
+	bench_options(&o->b, argc, argv, options, help);
+	bench_range_end(&o->sizes);
 }
 
 static struct bench_pingpong prepare(const struct bench *b, uint64_t size, uint64_t unexpected)
@@ -172,7 +149,7 @@ int main(int argc, char **argv)
 	}
 	b.blocking = o.blocking;
 	table_open_flow(&t, o.b.format, columns, sizeof columns / sizeof columns[0]);
-	bench_sweep(&b, o.min, o.max, measure, print, &t, &o);
+	bench_sweep(&b, &o.sizes, measure, print, &t, &o);
 	bench_stop(&b);
 	table_close(&t);
 	return bench_exit_code();

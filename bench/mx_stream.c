@@ -2,7 +2,6 @@
 /* Bandwidth and message rate in one direction, by message size. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "measure.h"
@@ -41,7 +40,8 @@ struct stream {
 
 struct options {
 	struct bench_options b;
-	uint32_t min, max, window, nbufs;
+	struct bench_range sizes;
+	uint32_t window, nbufs;
 };
 
 struct row {
@@ -65,34 +65,17 @@ static uint32_t half(const struct stream *s)
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		BENCH_OPTIONS,	       {"size", 1, NULL, 's'},	 {"min", 1, NULL, 'm'},
-		{"max", 1, NULL, 'M'}, {"window", 1, NULL, 'w'}, {"buffers", 1, NULL, 'n'},
-		{NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		BENCH_OPTIONS(&o->b),
+		CLI_RANGE(&o->sizes, BENCH_MAX_SIZE),
+		CLI_UINT("window", &o->window, 1, MAX_WINDOW),
+		CLI_UINT("buffers", &o->nbufs, 1, MAX_WINDOW),
+		{.name = NULL},
 	};
-	int c;
 
-	*o = (struct options){.b = BENCH_DEFAULTS, 1, 4 << 20, 64, 1};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'm':
-		case 'M':
-			bench_range_option(c, optarg, BENCH_MAX_SIZE, &o->min, &o->max);
-			break;
-		case 'w':
-			o->window = (uint32_t)bench_number("window", optarg, 1, MAX_WINDOW);
-			break;
-		case 'n':
-			o->nbufs = (uint32_t)bench_number("buffers", optarg, 1, MAX_WINDOW);
-			break;
-		default:
-			if (!bench_option(&o->b, c, optarg))
-				bench_usage_hint();
-		}
-	}
-	bench_options_end(&o->b, argc, argv, help);
-	bench_range_end(o->min, o->max);
+	*o = (struct options){.b = BENCH_DEFAULTS, {1, 4 << 20}, 64, 1};
+	bench_options(&o->b, argc, argv, options, help);
+	bench_range_end(&o->sizes);
 }
 
 static struct stream prepare(uint64_t size, uint64_t window, uint64_t nbufs)
@@ -292,7 +275,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	table_open_flow(&t, o.b.format, columns, sizeof columns / sizeof columns[0]);
-	bench_sweep(&b, o.min, o.max, measure, print, &t, &o);
+	bench_sweep(&b, &o.sizes, measure, print, &t, &o);
 	bench_stop(&b);
 	table_close(&t);
 	return bench_exit_code();

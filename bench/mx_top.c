@@ -3,7 +3,6 @@
  * Shows what the endpoints of running programs do now: rates, queues and providers, refreshed.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -83,43 +82,18 @@ struct reading {
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"pid", 1, NULL, 'p'},	{"interval", 1, NULL, 'i'},    {"count", 1, NULL, 'n'},
-		{"sort", 1, NULL, 's'}, {"openmetrics", 0, NULL, 'o'}, {"csv", 0, NULL, 'c'},
-		{"json", 0, NULL, 'j'}, {"help", 0, NULL, 'h'},	       {"version", 0, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		CLI_PID(&o->pid),
+		CLI_REAL("interval", &o->interval, 86400),
+		CLI_COUNT("count", &o->count),
+		CLI_WORD("sort", &o->order, order_names, ORDERS),
+		CLI_SET("openmetrics", &o->openmetrics),
+		CLI_FORMAT(&o->format),
+		{.name = NULL},
 	};
-	unsigned order = 0;
-	int c;
 
 	*o = (struct options){.interval = 1, .count = UINT64_MAX};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
-			break;
-		case 'i':
-			o->interval = bench_real("interval", optarg, 86400);
-			break;
-		case 'n':
-			o->count = bench_number("count", optarg, 1, UINT32_MAX);
-			break;
-		case 's':
-			while (order < ORDERS && strcmp(optarg, order_names[order]) != 0)
-				order++;
-			if (order == ORDERS)
-				bench_usage("--sort: '%s' is none of messages, bytes, unexpected, "
-					    "sends, process",
-					    optarg);
-			o->order = (enum order)order;
-			break;
-		case 'o':
-			o->openmetrics = true;
-			break;
-		default:
-			bench_cli_option(c, &o->format, help);
-		}
-	}
+	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
 	if (o->openmetrics && o->format != TABLE_PLAIN)
 		bench_usage("--openmetrics is a format of its own");

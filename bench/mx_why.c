@@ -5,7 +5,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/stats.h"
@@ -70,29 +69,14 @@ struct options {
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"pid", 1, NULL, 'p'},	{"interval", 1, NULL, 'i'}, {"all", 0, NULL, 'a'},
-		{"json", 0, NULL, 'j'}, {"help", 0, NULL, 'h'},	    {"version", 0, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		CLI_PID(&o->pid),	 CLI_REAL("interval", &o->interval, 3600),
+		CLI_SET("all", &o->all), CLI_JSON(&o->format),
+		{.name = NULL},
 	};
-	int c;
 
 	*o = (struct options){.interval = 0.2};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
-			break;
-		case 'i':
-			o->interval = bench_real("interval", optarg, 3600);
-			break;
-		case 'a':
-			o->all = true;
-			break;
-		default:
-			bench_cli_option(c, &o->format, help);
-		}
-	}
+	bench_cli(argc, argv, options, help);
 	if (optind < argc)
 		o->job = argv[optind++];
 	if (optind < argc)

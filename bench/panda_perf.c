@@ -47,8 +47,8 @@ enum what { BOUNCE, STREAM, MX };
 
 struct options {
 	struct bench_options b;
-	enum kind first, last;
-	uint32_t min, max;
+	enum kind kind; /* KINDS: all */
+	struct bench_range sizes;
 };
 
 struct row {
@@ -70,39 +70,19 @@ static struct bench_memory memory, memory_in;
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option options[] = {
-		BENCH_OPTIONS,	       {"kind", 1, NULL, 'k'}, {"size", 1, NULL, 's'},
-		{"min", 1, NULL, 'm'}, {"max", 1, NULL, 'M'},  {NULL, 0, NULL, 0},
+	const struct cli_option options[] = {
+		BENCH_OPTIONS(&o->b),
+		CLI_WORD("kind", &o->kind, kinds, KINDS),
+		CLI_RANGE(&o->sizes, BENCH_MAX_SIZE),
+		{.name = NULL},
 	};
-	int c;
 
-	*o = (struct options){.b = BENCH_DEFAULTS, .last = RPC, .min = 8, .max = 1 << 20};
-	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 'k':
-			o->first = NORMAL;
-			while (o->first < KINDS && strcmp(optarg, kinds[o->first]))
-				o->first++;
-			if (o->first == KINDS)
-				bench_usage("--kind is normal, delayed, external or rpc, not '%s'",
-					    optarg);
-			o->last = o->first;
-			break;
-		case 's':
-		case 'm':
-		case 'M':
-			bench_range_option(c, optarg, BENCH_MAX_SIZE, &o->min, &o->max);
-			break;
-		default:
-			if (!bench_option(&o->b, c, optarg))
-				bench_usage_hint();
-		}
-	}
-	bench_options_end(&o->b, argc, argv, help);
+	*o = (struct options){.b = BENCH_DEFAULTS, .kind = KINDS, .sizes = {8, 1 << 20}};
+	bench_options(&o->b, argc, argv, options, help);
 	if (o->b.mode == BENCH_SERVER || o->b.mode == BENCH_CLIENT)
 		bench_usage(
 			"between hosts a launcher starts both ends, or TAGWIRE_RANK tells them");
-	bench_range_end(o->min, o->max);
+	bench_range_end(&o->sizes);
 }
 
 /* Panda ------------------------------------------------------------------------- */
@@ -373,9 +353,11 @@ static void print(void *tool, struct table *t, unsigned i)
 static unsigned make_rows(const struct options *o, struct row *rows)
 {
 	uint32_t sizes[BENCH_MAX_SIZES];
-	unsigned n = 0, m = bench_sizes(o->min, o->max, sizes);
+	unsigned n = 0, m = bench_sizes(&o->sizes, sizes);
 
-	for (enum kind kind = o->first; kind <= o->last; kind++) {
+	for (enum kind kind = NORMAL; kind < KINDS; kind++) {
+		if (o->kind != KINDS && o->kind != kind)
+			continue;
 		if (kind == RPC)
 			rows[n++] = (struct row){.kind = kind};
 		for (unsigned i = 0; i < m && kind != RPC; i++)

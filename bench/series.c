@@ -5,8 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "cli.h"
-
 void bench_add(struct bench_series *s, double v)
 {
 	if (s->n < BENCH_MAX_ROUNDS)
@@ -175,29 +173,12 @@ void bench_rounds(const struct bench_rows *r, struct table *t)
 		r->print(r->tool, t, printed++);
 }
 
-void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max)
-{
-	const char *name = c == 's' ? "size" : c == 'm' ? "min" : "max";
-	uint32_t n = (uint32_t)bench_number(name, arg, 0, most);
-
-	if (c != 'M')
-		*min = n;
-	if (c != 'm')
-		*max = n;
-}
-
-void bench_range_end(uint32_t min, uint32_t max)
-{
-	if (min > max)
-		bench_usage("--min is above --max");
-}
-
-unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES])
+unsigned bench_sizes(const struct bench_range *r, uint32_t sizes[BENCH_MAX_SIZES])
 {
 	unsigned n = 0;
 
-	for (uint64_t size = min; size < max; size = size ? size * 2 : 1)
+	for (uint64_t size = r->min; size < r->max; size = size ? size * 2 : 1)
 		sizes[n++] = (uint32_t)size;
-	sizes[n++] = max;
+	sizes[n++] = r->max;
 	return n;
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "cli.h"
 #include "table.h"
 
 #define BENCH_MAX_ROUNDS 99
@@ -76,12 +77,8 @@ void bench_rounds(const struct bench_rows *r, struct table *t);
 /* For main(): 0, or 130 after ctrl-C. */
 int bench_exit_code(void);
 
-/* The options --size (s), --min (m) and --max (M) of a sweep, at most that much. */
-void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max);
-void bench_range_end(uint32_t min, uint32_t max);
-
-/* Message sizes from min to max, doubled each time; 0 is followed by 1. */
+/* Message sizes of a range, doubled each time; 0 is followed by 1. */
 #define BENCH_MAX_SIZES 34
-unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES]);
+unsigned bench_sizes(const struct bench_range *r, uint32_t sizes[BENCH_MAX_SIZES]);
 
 #endif /* BENCH_SERIES_H */
