@@ -11,11 +11,6 @@
 #define MOST_UNEXP 4096u
 #define MOST_CHUNKS 1024u
 
-static uint64_t address(const void *p)
-{
-	return (uintptr_t)p;
-}
-
 static const struct why_peer *peer_at(const struct why_ep *ep, const void *at)
 {
 	for (unsigned i = 0; i < ep->npeers; i++)
@@ -105,9 +100,7 @@ static bool see_unexp(void *arg, uint64_t node)
 	ep->unexp[ep->nunexp++] = (struct why_unexp){.id = at,
 						     .from = from->where,
 						     .match = u.unexp.match,
-						     .len = u.len,
-						     .announced = u.state == TW_U_ANNOUNCED,
-						     .sync = u.sync};
+						     .len = u.len};
 	return ep->nunexp < MOST_UNEXP;
 }
 
@@ -249,7 +242,7 @@ bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned 
 		       see_unexp, &walk))
 		return false;
 	if (strcmp(ep->e->interface, "mcapi") == 0)
-		why_mcapi(m, p, ep, index, address(e.owner));
+		why_mcapi(m, p, index, address(e.owner));
 	if (strcmp(ep->e->interface, "panda") == 0)
 		why_panda(m, p, ep, index, address(e.owner));
 	if (strcmp(ep->e->interface, "mrapi") == 0)

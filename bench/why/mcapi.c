@@ -16,11 +16,6 @@ struct walk {
 	uint32_t own, other;
 };
 
-static uint64_t address(const void *p)
-{
-	return (uintptr_t)p;
-}
-
 /* Where a node is. Of this process or of none: 0. */
 static uint64_t where_of(const struct tw_mcapi_node *n, uint32_t endpoint)
 {
@@ -164,13 +159,11 @@ static void read_endpoints(struct walk *w)
 	}
 }
 
-void why_mcapi(struct peek *m, struct why_proc *p, const struct why_ep *ep, unsigned index,
-	       uint64_t node)
+void why_mcapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t node)
 {
 	struct tw_mcapi_node *n = malloc(sizeof *n);
 	struct walk w = {.m = m, .p = p, .node = n, .index = index};
 
-	(void)ep;
 	if (!n)
 		bench_fail("no memory");
 	if (peek(m, node, n, sizeof *n) && n->number < TW_MAX_NODES) {

@@ -15,6 +15,12 @@ struct peek {
 	bool denied; /* the system refused a read */
 };
 
+/* In the other process. */
+static inline uint64_t address(const void *p)
+{
+	return (uintptr_t)p;
+}
+
 /* All of it, or false: there is no such memory, or no right to read it. */
 bool peek(struct peek *m, uint64_t at, void *to, size_t len);
 

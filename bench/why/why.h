@@ -58,13 +58,11 @@ struct why_wait {
 	unsigned nholders;
 	double age; /* seconds that it is known to be old */
 	uint8_t fails; /* enum tw_status of the last connect to it, or TW_S_OK */
-	bool truncates;
 };
 
 /* A message that no receive has matched. */
 struct why_unexp {
 	uint64_t id, from, match, len;
-	bool announced, sync;
 };
 
 struct why_peer {
@@ -133,8 +131,7 @@ void why_free(struct why_facts *f);
 struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind);
 /* Readers of what belongs to one endpoint; false: the memory changed too much. */
 bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index);
-void why_mcapi(struct peek *m, struct why_proc *p, const struct why_ep *ep, unsigned index,
-	       uint64_t node);
+void why_mcapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t node);
 void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index,
 	       uint64_t group);
 void why_mrapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t group);

@@ -178,14 +178,12 @@ static void mcapi_phrase(const struct why_wait *w, const char *other, char *text
 	}
 }
 
-static void message_phrase(const struct why_graph *g, const struct why_actor *a, const char *other,
-			   char *text)
+static void message_phrase(const struct why_actor *a, const char *other, char *text)
 {
 	const struct why_wait *w = a->wait;
 	const struct why_ep *ep = &a->now->eps[w->ep];
 	char tag[WHY_TEXT];
 
-	(void)g;
 	masked_tag(ep, w, tag);
 	switch (w->kind) {
 	case WHY_RECV:
@@ -248,5 +246,5 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 	else if (a->wait->kind >= WHY_BUFFER && a->wait->kind <= WHY_SCALAR_SEND)
 		mcapi_phrase(a->wait, other, text);
 	else
-		message_phrase(g, a, other, text);
+		message_phrase(a, other, text);
 }
