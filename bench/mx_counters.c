@@ -43,12 +43,6 @@ struct options {
 	enum table_format format;
 };
 
-/* This scan and the one before it. */
-struct look {
-	struct scan scan;
-	double when;
-};
-
 static void parse(struct options *o, int argc, char **argv)
 {
 	const struct cli_option options[] = {
@@ -81,12 +75,12 @@ static void show_counter(struct table *t, const struct scan_entry *e, unsigned i
 	table_count(t, e->stats.counters[i]);
 }
 
-static void show(struct table *t, const struct options *o, const struct look *this,
-		 const struct look *last, double start)
+static void show(struct table *t, const struct options *o, const struct scan *this,
+		 const struct scan *last, double start)
 {
-	for (unsigned n = 0; n < this->scan.n; n++) {
-		const struct scan_entry *e = this->scan.entries[n];
-		const struct scan_entry *before = scan_find(&last->scan, e);
+	for (unsigned n = 0; n < this->n; n++) {
+		const struct scan_entry *e = this->entries[n];
+		const struct scan_entry *before = scan_find(last, e);
 
 		for (unsigned i = 0; i < e->stats.ncounters; i++) {
 			if (!e->stats.counters[i] && !o->all)
@@ -106,17 +100,17 @@ static void show(struct table *t, const struct options *o, const struct look *th
 
 static int once(const struct options *o)
 {
-	struct look this = {.when = 0}, none = {.when = 0};
+	struct scan this, none = {.n = 0};
 	struct table t;
 
-	if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0)
+	if (scan_endpoints(&this, o->pid, o->endpoint) < 0)
 		scan_failed(o->pid);
-	if (!this.scan.n)
-		return scan_nothing(&this.scan, o->pid, o->endpoint);
+	if (!this.n)
+		return scan_nothing(&this, o->pid, o->endpoint);
 	table_open(&t, o->format, columns + 1, NCOLUMNS - 2);
 	show(&t, o, &this, &none, 0);
 	table_close(&t);
-	scan_free(&this.scan);
+	scan_free(&this);
 	return 0;
 }
 
@@ -131,7 +125,7 @@ static void pause_until(double when)
 
 static int watch(const struct options *o)
 {
-	struct look this, last = {.when = 0};
+	struct scan this, last = {.n = 0};
 	double start = bench_now();
 	struct table t;
 
@@ -139,8 +133,7 @@ static int watch(const struct options *o)
 	for (uint64_t i = 0; i < o->count; i++) {
 		if (i)
 			pause_until(start + (double)i * o->watch);
-		this.when = bench_now();
-		if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0) {
+		if (scan_endpoints(&this, o->pid, o->endpoint) < 0) {
 			if (i && errno == ENOENT)
 				return 0; /* the program has ended */
 			scan_failed(o->pid);
@@ -148,12 +141,12 @@ static int watch(const struct options *o)
 		show(&t, o, &this, &last, start);
 		if (t.ncells || t.format != TABLE_PLAIN)
 			table_close(&t); /* flushes; what is shown next starts a new table */
-		if (t.format == TABLE_PLAIN && this.scan.n)
+		if (t.format == TABLE_PLAIN && this.n)
 			putchar('\n');
-		scan_free(&last.scan);
+		scan_free(&last);
 		last = this;
 	}
-	scan_free(&last.scan);
+	scan_free(&last);
 	return 0;
 }
 

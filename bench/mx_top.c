@@ -75,11 +75,6 @@ struct row {
 	enum order order; /* by which rows are sorted */
 };
 
-struct reading {
-	struct scan scan;
-	double when;
-};
-
 static void parse(struct options *o, int argc, char **argv)
 {
 	const struct cli_option options[] = {
@@ -139,17 +134,15 @@ static int by_key(const void *a, const void *b)
 				      : (x->e->ino > y->e->ino) - (x->e->ino < y->e->ino);
 }
 
-static struct row *make_rows(const struct reading *now, const struct reading *before,
-			     enum order order)
+static struct row *make_rows(const struct scan *now, const struct scan *before, enum order order)
 {
-	struct row *rows = calloc(now->scan.n + 1, sizeof *rows);
+	struct row *rows = calloc(now->n + 1, sizeof *rows);
 	double seconds = now->when - before->when;
 
 	if (!rows)
 		bench_fail("no memory");
-	for (unsigned i = 0; i < now->scan.n; i++) {
-		const struct scan_entry *e = now->scan.entries[i],
-					*was = scan_find(&before->scan, e);
+	for (unsigned i = 0; i < now->n; i++) {
+		const struct scan_entry *e = now->entries[i], *was = scan_find(before, e);
 
 		rows[i] = (struct row){
 			.e = e,
@@ -162,7 +155,7 @@ static struct row *make_rows(const struct reading *now, const struct reading *be
 			.sleeps = per_second(e, was, TW_C_SLEEP, seconds),
 		};
 	}
-	qsort(rows, now->scan.n, sizeof *rows, by_key);
+	qsort(rows, now->n, sizeof *rows, by_key);
 	return rows;
 }
 
@@ -300,26 +293,25 @@ static bool screen_wait(double until, enum order *order)
 /* Readings -------------------------------------------------------------------- */
 
 /* False: the process that was asked for has ended. */
-static bool read_all(struct reading *r, const struct options *o, bool first)
+static bool read_all(struct scan *s, const struct options *o, bool first)
 {
-	r->when = bench_now();
-	if (scan_endpoints(&r->scan, o->pid, SCAN_ANY) == 0)
+	if (scan_endpoints(s, o->pid, SCAN_ANY) == 0)
 		return true;
 	if (first || errno != ENOENT)
 		scan_failed(o->pid);
 	return false;
 }
 
-static void refresh(struct table *t, struct options *o, const struct reading *now,
-		    const struct reading *before, double start, bool screen)
+static void refresh(struct table *t, struct options *o, const struct scan *now,
+		    const struct scan *before, double start, bool screen)
 {
 	struct row *rows = make_rows(now, before, o->order);
-	unsigned n = screen ? screen_rows(now->scan.n) : now->scan.n;
+	unsigned n = screen ? screen_rows(now->n) : now->n;
 
 	if (screen)
 		printf(SCREEN_CLEAR "mx_top: %u endpoint%s%s, by %s; keys m b u s p, q ends\n",
-		       now->scan.n, now->scan.n == 1 ? "" : "s",
-		       now->scan.denied ? " (more of other users)" : "", order_names[o->order]);
+		       now->n, now->n == 1 ? "" : "s", now->denied ? " (more of other users)" : "",
+		       order_names[o->order]);
 	show(t, rows, n, now->when - start);
 	if (screen)
 		fputs(SCREEN_WRAP, stdout);
@@ -333,14 +325,14 @@ static int watch(struct options *o)
 {
 	bool screen = o->format == TABLE_PLAIN && isatty(STDOUT_FILENO);
 	unsigned skip = o->format == TABLE_PLAIN; /* the column of time */
-	struct reading before = {.when = 0}, now = {.when = 0};
+	struct scan before = {.n = 0}, now;
 	double start, next;
 	uint64_t n = 0;
 	struct table t;
 
 	read_all(&now, o, true);
-	if (!now.scan.n && !screen) {
-		int rc = scan_nothing(&now.scan, o->pid, SCAN_ANY);
+	if (!now.n && !screen) {
+		int rc = scan_nothing(&now, o->pid, SCAN_ANY);
 
 		if (o->count != UINT64_MAX)
 			return rc;
@@ -355,15 +347,15 @@ static int watch(struct options *o)
 			continue;
 		}
 		next += o->interval;
-		scan_free(&before.scan);
+		scan_free(&before);
 		before = now;
 		if (!read_all(&now, o, false))
 			break;
 		refresh(&t, o, &now, &before, start, screen);
 		n++;
 	}
-	scan_free(&before.scan);
-	scan_free(&now.scan);
+	scan_free(&before);
+	scan_free(&now);
 	return 0;
 }
 
@@ -405,27 +397,27 @@ static int openmetrics(const struct options *o)
 		[TW_G_UNEXP_BYTES] = "unexpected_bytes_stored",
 		[TW_G_SENDS] = "sends_pending",
 	};
-	struct reading now;
+	struct scan now;
 	char name[64];
 
 	read_all(&now, o, true);
 	for (unsigned c = 0; c < TW_NCOUNTERS; c++) {
 		metric_name(tw_counter_labels[c], name, sizeof name);
 		printf("# TYPE tagwire_%s counter\n", name);
-		for (unsigned i = 0; i < now.scan.n; i++)
-			if (c < now.scan.entries[i]->stats.ncounters)
-				metric_value(now.scan.entries[i], name, "_total",
-					     now.scan.entries[i]->stats.counters[c]);
+		for (unsigned i = 0; i < now.n; i++)
+			if (c < now.entries[i]->stats.ncounters)
+				metric_value(now.entries[i], name, "_total",
+					     now.entries[i]->stats.counters[c]);
 	}
 	for (unsigned g = 0; g < TW_NGAUGES; g++) {
 		printf("# TYPE tagwire_%s gauge\n", gauges[g]);
-		for (unsigned i = 0; i < now.scan.n; i++)
-			metric_value(now.scan.entries[i], gauges[g], "",
-				     now.scan.entries[i]->stats.gauges[g]);
+		for (unsigned i = 0; i < now.n; i++)
+			metric_value(now.entries[i], gauges[g], "",
+				     now.entries[i]->stats.gauges[g]);
 	}
 	puts("# EOF");
 	bench_output_end();
-	scan_free(&now.scan);
+	scan_free(&now);
 	return 0;
 }
 

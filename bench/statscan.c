@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "series.h"
 
 #define LINK_TEXT "/memfd:" TW_STATS_NAME " (deleted)"
 
@@ -176,7 +177,7 @@ static void scan_all(struct scan *s, uint32_t endpoint_id)
 
 int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id)
 {
-	memset(s, 0, sizeof *s);
+	*s = (struct scan){.when = bench_now()};
 	if (!pid)
 		scan_all(s, endpoint_id);
 	else if (scan_process(s, pid, endpoint_id) < 0)

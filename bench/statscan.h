@@ -30,6 +30,7 @@ struct scan {
 	struct scan_entry **entries; /* by pid, then board, then endpoint id */
 	unsigned n, room;
 	bool denied; /* some process could not be looked into */
+	double when; /* by bench_now() */
 };
 
 /*

@@ -262,11 +262,7 @@ static int by_pid(const void *a, const void *b)
 
 void why_read(struct why_facts *f, const char *job, pid_t pid)
 {
-	struct timespec t;
-
 	memset(f, 0, sizeof *f);
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	f->when = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 	f->ticks = tw_clock();
 	if (scan_endpoints(&f->scan, pid, SCAN_ANY) < 0)
 		scan_failed(pid);

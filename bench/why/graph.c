@@ -428,7 +428,7 @@ static void find_miss(struct why_graph *g, struct why_actor *a)
 
 void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *now)
 {
-	*g = (struct why_graph){.now = now, .interval = now->when - before->when};
+	*g = (struct why_graph){.now = now, .interval = now->scan.when - before->scan.when};
 	g->ticks_per_s = (double)(now->ticks - before->ticks) / g->interval;
 	g->actors = calloc(now->n + 1, sizeof *g->actors);
 	if (!g->actors)

@@ -119,8 +119,7 @@ struct why_proc {
 /* One reading. */
 struct why_facts {
 	struct scan scan;
-	uint64_t ticks;
-	double when;
+	uint64_t ticks; /* of tw_clock(), when the scan was made */
 	struct why_proc *procs;
 	unsigned n;
 };
