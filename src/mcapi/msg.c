@@ -45,18 +45,6 @@ static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t t
 /* Messages that wait ------------------------------------------------------------ */
 
 static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-			 const struct tw_mcapi_ctrl *ctrl);
-
-static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
-{
-	d->ctrl_req.on_reply = msg_on_reply;
-	tw_mcapi_ctrl_request(n, &d->ctrl_req, tw_mcapi_node_of(d->handle),
-			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
-						      .type = TW_MCAPI_K_MSG,
-						      .a = d->handle});
-}
-
-static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			 const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_dest *d = tw_container(ctrl_req, struct tw_mcapi_dest, ctrl_req);
@@ -74,6 +62,15 @@ static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *
 	d->kept = 1;
 	d->credits = tw_min(d->credits + ctrl->value - 1, 0x7fffffffu);
 	tw_mcapi_push_soon(n, &n->dest_pushes, &d->push);
+}
+
+static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
+{
+	d->ctrl_req.on_reply = msg_on_reply;
+	tw_mcapi_ctrl_request(n, &d->ctrl_req, tw_mcapi_node_of(d->handle),
+			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
+						      .type = TW_MCAPI_K_MSG,
+						      .a = d->handle});
 }
 
 void tw_mcapi_on_more_credits(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
