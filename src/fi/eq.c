@@ -3,6 +3,7 @@
  * Event queues: of address vectors and of memory that is registered, and what the program
  * writes itself.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/sys.h"
@@ -106,6 +107,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	int rc;
 
 	do {
+		pthread_testcancel(); /* holding nothing: nowhere else */
 		n = eq_read(fid, event, buf, len, flags);
 		if (n != -FI_EAGAIN)
 			return n;

@@ -190,7 +190,20 @@ static int mr_close(struct fid *fid)
 	return 0;
 }
 
-/* Counters of what peers do with it. */
+/* Binds a counter of what peers do with it, or takes that back. */
+static void mr_set_counter(struct tw_fi_mr *m, struct tw_fi_cntr *c, uint64_t flags, bool bound)
+{
+	int n = !!(flags & FI_REMOTE_READ) + !!(flags & FI_REMOTE_WRITE);
+
+	tw_mutex_lock(&m->domain->keys);
+	if (flags & FI_REMOTE_READ)
+		m->reads = bound ? c : NULL;
+	if (flags & FI_REMOTE_WRITE)
+		m->writes = bound ? c : NULL;
+	atomic_fetch_add(&c->w.refs, bound ? n : -n);
+	tw_mutex_unlock(&m->domain->keys);
+}
+
 static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct tw_fi_mr *m = tw_fi_from(struct tw_fi_mr, fid);
@@ -208,18 +221,11 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 	if (c->w.on.fd >= 0)
 		atomic_store(&d->mr_waits, true);
 	tw_mutex_lock(&d->mutex);
-	tw_mutex_lock(&d->keys);
-	if (flags & FI_REMOTE_READ) {
-		m->reads = c;
-		atomic_fetch_add(&c->w.refs, 1);
-	}
-	if (flags & FI_REMOTE_WRITE) {
-		m->writes = c;
-		atomic_fetch_add(&c->w.refs, 1);
-	}
-	tw_mutex_unlock(&d->keys);
+	mr_set_counter(m, c, flags, true);
 	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
 		rc = rc ? rc : feed(e, m);
+	if (rc)
+		mr_set_counter(m, c, flags, false);
 	tw_mutex_unlock(&d->mutex);
 	return rc;
 }

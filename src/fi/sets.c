@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sets of what can be waited for: wait sets sleep, poll sets look. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -73,6 +74,7 @@ static int waitset_wait(struct fid_wait *fid, int timeout)
 	int rc;
 
 	do {
+		pthread_testcancel(); /* holding nothing: nowhere else */
 		if (tw_fi_waitset_arm(s))
 			return 0;
 		rc = tw_fi_sleep(s->epfd, end);
