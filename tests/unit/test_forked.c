@@ -74,6 +74,9 @@ Test(forked, finds_mutexes_free, .timeout = TWT_TIMEOUT)
 {
 	pthread_t threads[tw_countof(calls)];
 
+	/* That of GCC 12: the child waits in realloc() for a lock that another thread held. */
+	if (TW_ASAN)
+		cr_skip_test("the sanitizer's allocator is not held over fork()");
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_begin(), TW_OK);
 	for (unsigned i = 0; i < tw_countof(calls); i++)
