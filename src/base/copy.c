@@ -5,8 +5,6 @@
 #include <cpuid.h>
 #include <emmintrin.h>
 
-#include "base/clock.h"
-
 #define ERMS (1u << 9) /* in ebx of leaf 7: enhanced REP MOVSB */
 
 static bool has_erms;
@@ -42,54 +40,19 @@ static void over_around(uint8_t *to, const uint8_t *from, size_t n)
 	_mm_sfence();
 }
 
-static void over_copy(bool around, void *to, const void *from, size_t n)
+void tw_copy_over(bool around, void *to, const void *from, size_t n)
 {
-	if (around)
+	if (n < TW_OVER_MIN)
+		tw_copy(to, from, n);
+	else if (around)
 		over_around(to, from, n);
 	else
 		over_through(to, from, n);
 }
-
-/* All earlier stores have left the processor, and no instruction reads the clock before. */
-static void over_drain(void)
-{
-	_mm_mfence();
-	_mm_lfence();
-}
-
-/* The ticks until the reader can see all. */
-static uint64_t over_time(bool around, void *to, const void *from, size_t n)
-{
-	uint64_t begun;
-
-	over_drain();
-	begun = tw_clock();
-	over_copy(around, to, from, n);
-	over_drain();
-	return tw_clock() - begun;
-}
-
-void tw_copy_over(struct tw_over *over, void *to, const void *from, size_t n)
-{
-	struct tw_over_class *o = n <= TW_OVER_SHORT ? &over->shorter : &over->longer;
-
-	if (n < TW_OVER_MIN) {
-		tw_copy(to, from, n);
-		return;
-	}
-	if (++o->copies % TW_OVER_PERIOD == TW_OVER_TRIAL) {
-		o->ticks = over_time(false, to, from, n);
-		o->len = n;
-	} else if (tw_over_pairs(o, n)) {
-		tw_over_choose(o, over_time(true, to, from, n), n);
-	} else {
-		over_copy(o->around, to, from, n);
-	}
-}
 #else
-void tw_copy_over(struct tw_over *o, void *to, const void *from, size_t n)
+void tw_copy_over(bool around, void *to, const void *from, size_t n)
 {
-	(void)o;
+	(void)around;
 	tw_copy(to, from, n);
 }
 #endif

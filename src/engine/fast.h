@@ -74,15 +74,14 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 		memcpy(to, &word, sizeof(word));
 	}
 	if (class == TW_EAGER_ANY && len >= TW_OVER_MIN)
-		tw_copy_over(&txq->over, to + extra, data, len);
+		tw_copy_over(txq->distance.far, to + extra, data, len);
 	else
 		tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (more || !len)) /* an empty message costs one less */
 		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
 	if (class == TW_EAGER_ANY && bytes)
-		tw_ring_stamp_pattern(txq, s, to, len + extra);
-	else
-		tw_ring_stamp(txq, s, len + extra);
+		tw_ring_note_reads(txq);
+	tw_ring_stamp(txq, s, len + extra);
 }
 
 /* tw_inject(), inlined for a message of one slot. */

@@ -144,7 +144,7 @@ static void ring_read_taken(struct tw_ring_tx *tx)
 {
 	struct tw_ring_taken *t = &tx->ring->taken;
 	/* [ring-taken] */
-	uint32_t slots = atomic_load_explicit(&t->slots, memory_order_acquire);
+	uint32_t slots = tw_distance_read(&tx->distance, &t->slots, tx->taken);
 	uint32_t bytes = atomic_load_explicit(&t->bytes, memory_order_acquire);
 
 	/* A reader cannot have taken what was not written: ignore such values. */
@@ -223,7 +223,7 @@ static bool ring_pingpong(const struct tw_ring_tx *tx)
 /*
  * The part of the byte area for a payload: the share of the ring. Where that ends, short payloads
  * of a ping-pong go on in little of it, which stays in the caches of both sides, as long as it is
- * free and they are written through the cache (doc/decisions.md, 171).
+ * free and the reader is near (doc/decisions.md, 171).
  */
 static uint32_t ring_part_for(struct tw_ring_tx *tx, uint32_t len)
 {
@@ -232,12 +232,12 @@ static uint32_t ring_part_for(struct tw_ring_tx *tx, uint32_t len)
 	/* After a rest the pages are made from the start on. */
 	if (!tx->bready && at + len > TW_RING_BYTES_LEAST)
 		return TW_RING_BYTES_LEAST;
-	if (len > TW_OVER_SHORT)
+	if (len > TW_RING_SHORT)
 		return share;
 	tx->want = tw_min(tx->part, share);
 	if (tw_likely(at && at + len <= tx->want))
 		return tx->want;
-	if (!ring_pingpong(tx) || tw_over_around(&tx->over, len))
+	if (!ring_pingpong(tx) || (tx->distance.far && len >= TW_OVER_MIN))
 		return share;
 	tx->want = TW_RING_PART_LEAST;
 	if (!ring_bytes_fit(tx, len))
@@ -298,54 +298,6 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 	return ring_fits(tx, len, reserve);
 }
 
-/*
- * Moves a line to the shared cache, where the other processor finds it sooner. A no-op on
- * processors without the instruction. doc/decisions.md, 21.
- */
-static inline void demote(const void *line)
-{
-#ifdef __x86_64__
-	__asm__ volatile("cldemote %0" : : "m"(*(const char *)line));
-#else
-	(void)line;
-#endif
-}
-
-/* Fetches the lines of the next packet of this length for writing. */
-static void ring_own_next(const struct tw_ring_tx *tx, uint32_t len)
-{
-	uint32_t pos = tx->bhead;
-	uint8_t *at = tx->bytes + tw_ring_place(&pos, len, tx->part, tx->nbytes);
-
-	/* By four lines: beyond the end too, which costs less than to ask. */
-	for (uint32_t i = 0; i < len; i += 4 * TW_LINE) {
-		tw_prefetch_own(at + i);
-		tw_prefetch_own(at + i + TW_LINE);
-		tw_prefetch_own(at + i + 2 * TW_LINE);
-		tw_prefetch_own(at + i + 3 * TW_LINE);
-	}
-}
-
-/* As ring_pingpong(), for this packet. Notes the reads for the next one. */
-static bool pingpong_detected(struct tw_ring_tx *tx)
-{
-	bool pingpong = ring_pingpong(tx);
-
-	tx->pingpong = tx->last_read != tx->back->tail;
-	tx->last_read = tx->back->tail;
-	return pingpong;
-}
-
-/* Writes a packet of a ping-pong pattern. It would slow down a stream (doc/decisions.md, 21). */
-static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
-			   uint32_t len)
-{
-	for (uint32_t i = 0; i < len; i += TW_LINE)
-		demote(data + i);
-	tw_ring_stamp(tx, s, len);
-	demote(s);
-}
-
 /* Publishes a slot that only moves the reader, or what it knows. */
 static void stamp_move(struct tw_ring_tx *tx, uint32_t where)
 {
@@ -359,21 +311,6 @@ static inline uint8_t *ring_reserve(struct tw_ring_tx *tx, uint32_t len)
 
 	tx->bhead += tw_ring_span(len);
 	return at + tw_ring_lead(len);
-}
-
-void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
-			   uint32_t len)
-{
-	bool pingpong = pingpong_detected(tx),
-	     some = len > TW_RING_INLINE && len <= TW_RING_PINGPONG;
-
-	if (pingpong && some)
-		stamp_pingpong(tx, s, data, len);
-	else
-		tw_ring_stamp(tx, s, len);
-	/* The reader of a shorter one fetches those lines meanwhile. */
-	if (some && !(pingpong && len <= TW_RING_EARLY) && tw_over_fetch(&tx->over, len))
-		ring_own_next(tx, len);
 }
 
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
@@ -390,11 +327,12 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 	data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data;
 	to = data;
 	for (unsigned i = 0; i < niov; i++) {
-		tw_copy_over(&tx->over, to, iov[i].iov_base, iov[i].iov_len);
+		tw_copy_over(tx->distance.far, to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
 	s->hdr = hdr;
-	tw_ring_stamp_pattern(tx, s, data, len);
+	tw_ring_note_reads(tx);
+	tw_ring_stamp(tx, s, len);
 }
 
 uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx)

@@ -34,6 +34,7 @@
 #include "base/barrier.h"
 #include "base/compiler.h"
 #include "base/copy.h"
+#include "base/distance.h"
 #include "shmem/packet.h"
 #include "shmem/token.h"
 
@@ -45,7 +46,6 @@
  * slot, a slot could still hold the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
 #define TW_RING_EARLY 256     /* longest packet whose lines its reader fetches before it is there */
 #define TW_RING_EMPTY_POLLS 4 /* looks in vain, after which this side waits */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
@@ -108,9 +108,10 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 
 #define TW_RING_BYTES_LEAST 65536u /* of the byte area, and of a share of it */
 #define TW_RING_PAYLOAD_MOST 32768u
-#define TW_RING_PART_LEAST 8320u /* of the part for a ping-pong of payloads up to TW_OVER_SHORT */
+#define TW_RING_SHORT 4160u /* 4 KiB and a line: the longest payload of a ping-pong's part */
+#define TW_RING_PART_LEAST 8320u /* of that part */
 _Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST &&
-		       2 * TW_OVER_SHORT <= TW_RING_PART_LEAST,
+		       2 * TW_RING_SHORT <= TW_RING_PART_LEAST,
 	       "a drained ring has room for a payload at its start, wherever the last one ended");
 
 /*
@@ -156,7 +157,7 @@ struct tw_ring_tx {
 	void *away;	    /* pages of the other slots */
 	struct tw_ring *ring;
 	uint8_t *bytes;
-	struct tw_over over; /* how data of many lines are written */
+	struct tw_distance distance; /* of the reader */
 	uint32_t part; /* bytes of the byte area in use, from its start, as the reader knows */
 	uint32_t want; /* that are to be used from the next payload on */
 };
@@ -263,9 +264,6 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes any packet; there must be space. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
-/* Publishes a slot whose contents are written, and learns from that who reads when. */
-void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
-			   uint32_t len);
 /* The bytes of the byte area that may be written in one piece, as far as is known. */
 uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx);
 /*
@@ -371,6 +369,13 @@ static inline struct tw_slot *tw_ring_slot_or_token(struct tw_ring_tx *tx, uint3
 	tx->token = NULL;
 	tw_ring_expect(tx->back, s);
 	return s;
+}
+
+/* With each packet of several lines: who reads and writes in turns is seen from that. */
+static inline void tw_ring_note_reads(struct tw_ring_tx *tx)
+{
+	tx->pingpong = tx->last_read != tx->back->tail;
+	tx->last_read = tx->back->tail;
 }
 
 /* Publishes a slot whose contents are written. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/copy.h"
+#include "base/distance.h"
 
 TestSuite(copy);
 
@@ -48,67 +49,62 @@ Test(copy, every_length_and_place)
 	copies_all(plain);
 }
 
-static struct tw_over over;
+static bool around;
 
 static void copy_over(void *to, const void *from, size_t n)
 {
-	tw_copy_over(&over, to, from, n);
+	tw_copy_over(around, to, from, n);
 }
 
-/* Through the cache, around it, and in the trials of both, of which there are two in a period. */
+/* Through the cache and around it. */
 Test(copy, over_what_another_has_read)
 {
 	copies_all(copy_over);
 	for (unsigned i = 0; i < 1000; i++) {
-		over.shorter.around = over.longer.around = i % 2;
+		around = i % 2;
 		copies(copy_over, TW_OVER_LONG + i, i % 64, i % 61);
 		copies(copy_over, TW_OVER_MIN + i, i % 61, i % 64);
 	}
-	over.shorter.around = over.longer.around = true;
+	around = true;
 	copies_all(copy_over);
 }
 
-static bool chosen(size_t through_len, size_t around_len, uint64_t around)
+/* Single answers, as of a thread that was interrupted, change nothing. */
+Test(copy, distance_changes_by_several_votes)
 {
-	struct tw_over_class o = {.ticks = 1000, .len = through_len};
+	struct tw_distance d = {0};
 
-	cr_assert(tw_over_pairs(&o, around_len));
-	tw_over_choose(&o, around, around_len);
-	cr_assert_not(tw_over_pairs(&o, around_len), "the next one is of no pair");
-	return o.around;
-}
-
-/* By byte, where the lengths are alike. */
-Test(copy, a_fifth_decides)
-{
-	static const struct tw_over_class o = {.len = 4096};
-
-	cr_assert(chosen(4096, 4096, 799));
-	cr_assert_not(chosen(4096, 4096, 800));
-	cr_assert(chosen(4096, 8192, 1599));
-	cr_assert_not(chosen(4096, 8192, 1600));
-	cr_assert_not(tw_over_pairs(&o, 8193));
-	cr_assert_not(tw_over_pairs(&o, 2047));
-}
-
-/* Of two lengths in turn each trial through the cache finds its pair two copies later. */
-Test(copy, trials)
-{
-	static unsigned char from[1900], to[1900];
-	struct tw_over o = {0};
-
-	for (unsigned n = 1; n <= 2 * TW_OVER_PERIOD; n++) {
-		unsigned at = n % TW_OVER_PERIOD;
-		bool timed = at >= TW_OVER_TRIAL && at <= TW_OVER_TRIAL + 2;
-
-		cr_assert_eq(tw_over_fetch(&o, 1900), !timed, "copy %u", n);
-		tw_copy_over(&o, to, from, n % 2 ? 1900 : 600);
-		if (!o.shorter.copies) /* this build has one way */
-			return;
-		cr_assert_eq(o.shorter.len != 0, timed && at < TW_OVER_TRIAL + 2, "copy %u", n);
-		o.shorter.around = false;
+	for (unsigned i = 0; i < 12; i++) {
+		tw_distance_vote(&d, i % 2 == 0);
+		cr_assert_not(d.far);
 	}
-	o.shorter.around = true;
-	cr_assert_not(tw_over_fetch(&o, TW_OVER_MIN));
-	cr_assert(tw_over_fetch(&o, TW_OVER_MIN - 1));
+	for (unsigned i = 0; i < TW_FAR_VOTES; i++) {
+		cr_assert_not(d.far);
+		tw_distance_vote(&d, true);
+	}
+	for (unsigned i = 0; i < 12; i++) {
+		cr_assert(d.far);
+		tw_distance_vote(&d, i % 2);
+	}
+	for (unsigned i = 0; i < TW_FAR_VOTES; i++)
+		tw_distance_vote(&d, false);
+	cr_assert_not(d.far);
+}
+
+/* Whatever is timed, the word is read; one that is not new does not count. */
+Test(copy, distance_reads_the_word)
+{
+	struct tw_distance d = {0};
+	_Atomic(uint32_t) word = 7;
+
+	for (uint32_t i = 0; i < 100; i++) {
+		cr_assert_eq(tw_distance_read(&d, &word, 7), 7);
+		cr_assert_eq(d.votes, 0);
+	}
+	for (uint32_t i = 0; i < 1000; i++) {
+		word = i;
+		cr_assert_eq(tw_distance_read(&d, &word, i + 1), i);
+	}
+	/* Of this thread's own. */
+	cr_assert_not(d.far);
 }

@@ -237,7 +237,7 @@ Test(ring, share)
 	carry(&a, 4 * AREA, LARGE, SLOTS);
 	cr_assert_eq(a.tx.bready, AREA);
 	cr_assert_geq(fill(&a), AREA / LARGE - 1);
-	carry(&b, TW_OVER_SHORT, TW_OVER_SHORT, 1);
+	carry(&b, TW_RING_SHORT, TW_RING_SHORT, 1);
 	cr_assert_eq(b.tx.bready, BYTES, "not more than it needs");
 	cr_assert_leq(fill(&a), AREA / 2 / LARGE);
 	cr_assert_geq(fill(&a), AREA / 2 / LARGE - 2);
@@ -246,7 +246,7 @@ Test(ring, share)
 	rest(&b);
 	cr_assert_eq(share.rings, 1u);
 	cr_assert_eq(in_memory(b.tx.bytes, AREA), 0u, "not a page of what it ever used");
-	carry(&b, TW_OVER_SHORT, TW_OVER_SHORT, 1);
+	carry(&b, TW_RING_SHORT, TW_RING_SHORT, 1);
 	cr_assert_eq(b.tx.bready, BYTES, "nor any that it does not need again");
 	tw_ring_tx_end(&b.tx);
 	cr_assert_geq(fill(&a), AREA / LARGE - 1);
