@@ -26,24 +26,16 @@ struct tw_settings tw_settings = {
 #define DEFAULT_BOOL(x) #x
 enum type { STR, TRUST, LIST, NODES, PATH, UINT, SIZE, RANK, BOOL };
 
-/* Without pointers, so that the loader has nothing to relocate. */
-static const struct {
-	uint16_t at;
-	uint8_t type; /* enum type */
+static const struct setting {
+	const char *name, *dflt, *limits;
+	enum type type;
+	size_t at; /* in struct tw_settings */
 } table[] = {
 #define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
-	{offsetof(struct tw_settings, ident), type},
+	{env, DEFAULT_##type(dflt), limits, type, offsetof(struct tw_settings, ident)},
 #include "base/settings.def"
 #undef TW_SETTING
 };
-
-/* The name of each setting, followed by its default and its limits. */
-static const char names[] =
-#define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
-	env "\0" DEFAULT_##type(dflt) "\0" limits "\0"
-#include "base/settings.def"
-#undef TW_SETTING
-	"\0\0"; /* the row after the last is an empty one */
 
 static int parse_text(const char *text, char *out, size_t room)
 {
@@ -236,26 +228,7 @@ static bool setting_fits(enum type type, const char *limits, const void *value)
 	return words_fit(type, limits + strlen(ONE_OF), value);
 }
 
-/* One name after the other: the environment and the defaults ------------------------- */
-
-struct row {
-	const char *name, *dflt, *limits;
-	enum type type;
-};
-
-static struct row row_at(const char *name)
-{
-	struct row r = {.name = name};
-
-	r.dflt = name + strlen(name) + 1;
-	r.limits = r.dflt + strlen(r.dflt) + 1;
-	return r;
-}
-
-static const char *after(const struct row *r)
-{
-	return r->limits + strlen(r->limits) + 1;
-}
+/* The environment and the defaults ------------------------------------------------- */
 
 #define VARIABLE_MAX 64
 
@@ -295,13 +268,13 @@ static void setting_join_launcher(struct tw_settings *s)
 		parse_word(name, s->job, sizeof(s->job));
 }
 
-/* Reads the setting of row i of the table. False: the environment's value is invalid. */
-static bool row_read(struct row *r, unsigned i, bool environment, struct tw_settings *s)
+/* False: the environment's value is invalid. */
+static bool setting_read(const struct setting *r, bool environment, struct tw_settings *s)
 {
 	char used[VARIABLE_MAX];
-	enum type type = r->type = (enum type)table[i].type;
+	enum type type = r->type;
 	const char *text = environment ? from_environment(r->name, type, used) : NULL;
-	void *value = (char *)s + table[i].at;
+	void *value = (char *)s + r->at;
 
 	/* No list of the library is of use without a word. */
 	if (text && !*text && (type == LIST || type == NODES))
@@ -341,17 +314,16 @@ static unsigned setting_distance(const char *a, size_t alen, const char *b, size
 /* The name of the setting that is nearest, or NULL. */
 static const char *nearest_name(const char *text, size_t len)
 {
-	struct row r = row_at(names);
 	const char *best = NULL;
 	/* A short name is near to many. */
 	unsigned least = tw_min(NEAR, (unsigned)(len - strlen("TAGWIRE_")) / 3) + 1;
 
-	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
-		unsigned d = setting_distance(text, len, r.name, strlen(r.name));
+	for (unsigned i = 0; i < tw_countof(table); i++) {
+		unsigned d = setting_distance(text, len, table[i].name, strlen(table[i].name));
 
 		if (d < least) {
 			least = d;
-			best = r.name;
+			best = table[i].name;
 		}
 	}
 	return best;
@@ -410,7 +382,7 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 	return false;
 }
 
-static void setting_explain(const struct row *r, char *out, unsigned size)
+static void setting_explain(const struct setting *r, char *out, unsigned size)
 {
 	static const char *const forms[] = {
 		[STR] = "a word of less than 64 bytes, without / and spaces",
@@ -437,43 +409,38 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		 text, must, *near ? "; perhaps " : "", near);
 }
 
-/* Reads the settings from row *at on. False: one is invalid; *at is the row after it. */
-static bool rows_read(unsigned *at, bool environment, struct tw_settings *s, struct row *bad)
+/* Reads the settings from number *at on. The one that is invalid, or NULL; *at: the next. */
+static const struct setting *settings_read(unsigned *at, bool environment, struct tw_settings *s)
 {
-	struct row r = row_at(names);
-
-	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r)))
-		if (i >= *at && !row_read(&r, i, environment, s)) {
-			*bad = r;
+	for (unsigned i = *at; i < tw_countof(table); i++)
+		if (!setting_read(&table[i], environment, s)) {
 			*at = i + 1;
-			return false;
+			return &table[i];
 		}
-	return true;
+	return NULL;
 }
 
 bool tw_settings_invalid(unsigned *at, char *out, unsigned size)
 {
-	struct tw_settings s = {0};
-	struct row bad;
+	struct tw_settings s;
+	const struct setting *bad = settings_read(at, true, &s);
 
-	if (rows_read(at, true, &s, &bad))
-		return false;
-	setting_explain(&bad, out, size);
-	return true;
+	if (bad)
+		setting_explain(bad, out, size);
+	return bad;
 }
 
 int tw_settings_load(char *err, unsigned errlen)
 {
 	struct tw_settings s = {0};
-	struct row bad;
-	bool good = rows_read(&(unsigned){0}, true, &s, &bad);
+	const struct setting *bad = settings_read(&(unsigned){0}, true, &s);
 
-	if (good) {
+	if (!bad) {
 		setting_join_launcher(&s);
 	} else {
-		setting_explain(&bad, err, errlen);
-		rows_read(&(unsigned){0}, false, &s, &bad);
+		setting_explain(bad, err, errlen);
+		settings_read(&(unsigned){0}, false, &s);
 	}
 	tw_settings = s;
-	return good ? 0 : -1;
+	return bad ? -1 : 0;
 }
