@@ -49,8 +49,7 @@ struct tw_link {
 	uint32_t key_size;    /* bytes of a remote key; 0: nothing needs to be registered */
 	pid_t pid;	      /* of the other end, 0 if it cannot be named here */
 	bool can_get;	      /* rma() works, as far as is known */
-	bool direct;	      /* a get is a plain copy, and no protocol is faster */
-	bool by_cpu;	      /* get and put use the caller's processor */
+	bool by_cpu;	      /* a get takes one processor, where both sides that copy take two */
 	bool remote;	      /* a packet, and so a reply, costs more than a copy */
 	/*
 	 * Set by the provider while the link is up, or NULL: the engine writes short packets
@@ -306,11 +305,11 @@ struct tw_provider {
 	/*
 	 * Called before sleeping: from now on any packet wakes this side through epfd; if
 	 * host->state is TW_COMPUTING, any on which the engine must act. True if something has
-	 * arrived already, and the caller must not sleep. disarm() ends it.
+	 * arrived already, and the caller must not sleep. disarm() ends it; NULL: nothing to do.
 	 */
 	bool (*arm)(void *instance);
 	void (*disarm)(void *instance);
-	/* A timer has expired. Returns the next tick to be called at, or 0. */
+	/* A timer has expired. Returns the next tick to be called at, or 0. NULL: it sets none. */
 	uint64_t (*expire)(void *instance, uint64_t now);
 	/*
 	 * Asks the host at an address which boards it has, without an endpoint and without a

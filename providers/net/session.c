@@ -113,11 +113,6 @@ static bool session_do_arm(void *instance)
 	return found;
 }
 
-static void session_do_disarm(void *instance)
-{
-	(void)instance;
-}
-
 /*
  * The descriptors of drivers are not watched while packets come and the program
  * polls: each packet would wake the service thread. They are watched again when
@@ -351,7 +346,6 @@ const struct tw_provider tw_provider_net = {
 	.alive = session_do_alive,
 	.progress = session_do_progress,
 	.arm = session_do_arm,
-	.disarm = session_do_disarm,
 	.expire = session_do_expire,
 	.query = tw_net_query,
 	.driver = tw_net_adapter_describe,

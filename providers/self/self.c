@@ -29,7 +29,7 @@ struct self_packet {
 	char data[];
 };
 
-static void poll_me(struct self_ep *ep, bool on)
+static void self_poll(struct self_ep *ep, bool on)
 {
 	ep->polled = on;
 	ep->host->up->poll(ep->host, ep, on);
@@ -58,7 +58,7 @@ static enum tw_err self_do_send(struct tw_link *link, enum tw_send_class cls, st
 	tw_list_add_tail(&ep->packets, &p->node);
 	ep->queued++;
 	if (!ep->polled)
-		poll_me(ep, true);
+		self_poll(ep, true);
 	ep->host->up->wake(ep->host);
 	return TW_OK;
 }
@@ -77,7 +77,7 @@ static unsigned self_do_progress(void *instance)
 	unsigned n = 0, most = ep->queued;
 
 	if (!most)
-		poll_me(ep, false);
+		self_poll(ep, false);
 	while (n < most && ep->queued) {
 		/* Off the list first: the upcall may end the link. */
 		struct self_packet *p = self_take(ep);
@@ -149,28 +149,9 @@ static bool self_do_alive(struct tw_link *link)
 	return true;
 }
 
-static bool self_do_polls(struct tw_link *link, uint64_t since)
-{
-	(void)link;
-	(void)since;
-	return true;
-}
-
 static bool self_do_arm(void *instance)
 {
 	return ((struct self_ep *)instance)->queued != 0;
-}
-
-static void self_do_disarm(void *instance)
-{
-	(void)instance;
-}
-
-static uint64_t self_do_expire(void *instance, uint64_t now)
-{
-	(void)instance;
-	(void)now;
-	return 0;
 }
 
 static void self_do_close(void *instance)
@@ -192,7 +173,7 @@ static enum tw_err self_do_open(struct tw_host *host, void **instance)
 	ep->polled = true;
 	ep->link.provider = &tw_provider_self;
 	ep->link.max_payload = MAX_PAYLOAD;
-	ep->link.can_get = ep->link.direct = true;
+	ep->link.can_get = true;
 	tw_list_init(&ep->packets);
 	*instance = ep;
 	return TW_OK;
@@ -208,9 +189,6 @@ const struct tw_provider tw_provider_self = {
 	.send = self_do_send,
 	.rma = self_do_rma,
 	.alive = self_do_alive,
-	.polls = self_do_polls,
 	.progress = self_do_progress,
 	.arm = self_do_arm,
-	.disarm = self_do_disarm,
-	.expire = self_do_expire,
 };

@@ -61,7 +61,7 @@ bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event)
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		if (armed(new))
 			found |= ep->provs[i].ops->arm(ep->provs[i].instance);
-		else if (armed(old))
+		else if (armed(old) && ep->provs[i].ops->disarm)
 			ep->provs[i].ops->disarm(ep->provs[i].instance);
 	/*
 	 * Another thread may still sleep on the descriptor: the service thread rests again. Where
@@ -133,7 +133,9 @@ void tw_expire(struct tw_ep *ep)
 	if (TW_HAVE_MX)
 		next = tw_earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
-		next = tw_earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
+		if (ep->provs[i].ops->expire)
+			next = tw_earlier(next,
+					  ep->provs[i].ops->expire(ep->provs[i].instance, now));
 	if (ep->iface->expire)
 		next = tw_earlier(next, ep->iface->expire(ep, now));
 	if (next)

@@ -69,7 +69,7 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 		e = TW_ON_EMPTY;
 	else if (!r->remote_address || !p->link->can_get || p->ep->rndv == TW_RNDV_PUSH)
 		e = TW_ON_COPY;
-	else if (p->link->direct || !p->link->by_cpu || p->ep->rndv == TW_RNDV_PULL)
+	else if (!p->link->by_cpu || p->ep->rndv == TW_RNDV_PULL)
 		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
 	else if ((p->ep->host.state == TW_SERVED && !p->ep->awaited) || !await_poll(p, r->xfer_len))

@@ -357,7 +357,8 @@ static void do_disarm(void *instance)
 {
 	struct wrap *w = instance;
 
-	w->inner->disarm(w->instance);
+	if (w->inner->disarm)
+		w->inner->disarm(w->instance);
 }
 
 static void do_hide(void *instance)
@@ -372,7 +373,7 @@ static uint64_t do_expire(void *instance, uint64_t now)
 {
 	struct wrap *w = instance;
 
-	return w->inner->expire(w->instance, now);
+	return w->inner->expire ? w->inner->expire(w->instance, now) : 0;
 }
 
 /* The registry --------------------------------------------------------------- */

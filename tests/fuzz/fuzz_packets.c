@@ -160,18 +160,6 @@ static bool do_arm(void *instance)
 	return f.pending;
 }
 
-static void do_disarm(void *instance)
-{
-	(void)instance;
-}
-
-static uint64_t do_expire(void *instance, uint64_t now)
-{
-	(void)instance;
-	(void)now;
-	return 0;
-}
-
 static const struct tw_provider provider = {
 	.name = "fuzz",
 	.open = do_open,
@@ -185,8 +173,6 @@ static const struct tw_provider provider = {
 	.polls = do_polls,
 	.progress = do_progress,
 	.arm = do_arm,
-	.disarm = do_disarm,
-	.expire = do_expire,
 };
 
 /* The program ------------------------------------------------------------- */

@@ -345,6 +345,12 @@ unsigned fake_fill(struct fake_peer *p, enum tw_send_class cls, uint32_t len)
 	return n;
 }
 
+void fake_disarm(struct fake *f)
+{
+	if (f->ops->disarm)
+		f->ops->disarm(f->instance);
+}
+
 void fake_expire(struct fake *f)
 {
 	uint64_t now = tw_clock(), next;

@@ -66,6 +66,8 @@ unsigned fake_fill(struct fake_peer *p, enum tw_send_class cls, uint32_t len);
 void fake_pump(struct fake *f);
 /* Only descriptors and timers. */
 void fake_events(struct fake *f);
+/* Ends arm(). */
+void fake_disarm(struct fake *f);
 /* Only timers. */
 void fake_expire(struct fake *f);
 /* Whether it is woken, in one way or the other, within so many milliseconds. */
