@@ -64,6 +64,7 @@ struct tw_link {
 };
 
 #define TW_KEY_MAX 48
+#define TW_RMA_PIECES 16 /* pieces of memory of one get or put, at most */
 
 /*
  * Memory that the peer of a link may read or write. The peer passes address and key to

@@ -1,29 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads and writes the memory of the peer's process. */
+#include <string.h>
+
 #include "providers/shm/shm.h"
 #include "shmem/remote.h"
-
-#define GET_PIECES 16	 /* pieces of memory per system call */
-
-/* Collects the pieces of iov from byte at on, as many as fit. Returns their bytes. */
-static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, struct iovec *piece,
-			  unsigned *n)
-{
-	size_t bytes = 0;
-
-	*n = 0;
-	for (unsigned i = 0; i < niov && *n < GET_PIECES; i++) {
-		if (at >= iov[i].iov_len) {
-			at -= iov[i].iov_len;
-			continue;
-		}
-		piece[*n].iov_base = (char *)iov[i].iov_base + at;
-		piece[*n].iov_len = iov[i].iov_len - at;
-		bytes += piece[(*n)++].iov_len;
-		at = 0;
-	}
-	return bytes;
-}
 
 /* A call that is refused, or fails for lack of memory, is not repeated. */
 static enum tw_err get_failed(struct tw_shm_link *l, enum tw_err err, bool here)
@@ -43,28 +23,26 @@ static enum tw_err get_failed(struct tw_shm_link *l, enum tw_err err, bool here)
 static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
 			       uint64_t address, bool write, bool prove)
 {
-	struct iovec here[GET_PIECES + 1], there[2];
-	uint64_t began = tw_clock();
-	size_t at = 0, bytes;
-	unsigned n;
+	uint64_t began = tw_clock(), cookie = 0;
+	struct iovec here[TW_RMA_PIECES + 1];
+	struct iovec there[2] = {{(void *)(uintptr_t)address, 0},
+				 {(void *)(uintptr_t)l->cookie_at, sizeof(cookie)}};
+	struct tw_pieces local = {here, niov + prove}, remote = {there, 1 + prove};
+	enum tw_err err;
 
-	while ((bytes = pieces_from(iov, niov, at, here, &n)) > 0) {
-		struct tw_pieces local = {here, n + prove}, remote = {there, 1 + prove};
-		uint64_t cookie = 0;
-		enum tw_err err;
-
-		here[n] = (struct iovec){&cookie, sizeof(cookie)};
-		there[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
-		there[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
-		err = tw_remote_copy(l->link.pid, write, &local, &remote);
-		if (prove && local.n <= 1 && cookie != l->cookie)
-			return TW_ELOST;
-		if (err != TW_OK)
-			return get_failed(l, err, tw_remote_here(&local, write));
-		at += bytes;
-		if (prove)
-			l->alive_at = began;
-	}
+	memcpy(here, iov, niov * sizeof(*iov));
+	here[niov] = (struct iovec){&cookie, sizeof(cookie)};
+	for (unsigned i = 0; i < niov; i++)
+		there[0].iov_len += iov[i].iov_len;
+	if (!there[0].iov_len)
+		return TW_OK;
+	err = tw_remote_copy(l->link.pid, write, &local, &remote);
+	if (prove && local.n <= 1 && cookie != l->cookie)
+		return TW_ELOST;
+	if (err != TW_OK)
+		return get_failed(l, err, tw_remote_here(&local, write));
+	if (prove)
+		l->alive_at = began;
 	return TW_OK;
 }
 

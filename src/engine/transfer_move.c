@@ -17,7 +17,6 @@
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
 #define REMOTE_PIECE (1024 * 1024) /* and of one from another host */
 #define PULL_BUDGET 2		   /* pieces pulled in one go */
-#define NPIECES 16		   /* pieces of memory of one get or put */
 
 /* Which protocol --------------------------------------------------------------- */
 
@@ -166,7 +165,7 @@ bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uin
 /* One get; false when there is no room for it. */
 static bool get_piece(struct tw_peer *p, struct tw_req *r)
 {
-	struct iovec iov[NPIECES];
+	struct iovec iov[TW_RMA_PIECES];
 	uint32_t most = tw_is_remote(p) ? REMOTE_PIECE : PIECE;
 	uint32_t want = tw_min(most, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);

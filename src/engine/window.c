@@ -10,7 +10,6 @@
 #include "engine/window_internal.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
-#define NPIECES 16	    /* pieces of memory of one */
 
 /* The arguments of an atomic, kept until it ends. */
 struct change {
@@ -86,11 +85,11 @@ static bool pull_piece(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_import *w = r->import;
 	bool by_owner = served(p, r);
-	struct iovec iov[NPIECES + 1];
+	struct iovec iov[TW_RMA_PIECES + 1];
 	uint32_t room = p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg), covered;
 	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
-	unsigned n =
-		tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, NPIECES, &covered);
+	unsigned n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, TW_RMA_PIECES,
+				&covered);
 	enum tw_err err = TW_OK;
 
 	if (covered && by_owner)
