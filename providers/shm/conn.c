@@ -99,6 +99,19 @@ static void watch_process(struct tw_shm_link *l)
 		conn_watch(l->ep, l->pidfd, &l->pid_watch);
 }
 
+enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map)
+{
+	size_t size = tw_rings_size(nslots, nbytes);
+	enum tw_err err = tw_sealed_make("tagwire-ring", size, TW_SEALS, fd, map);
+
+	if (err != TW_OK || tw_rings_make(*map, nslots))
+		return err;
+	munmap(*map, size);
+	tw_sys_close(*fd);
+	*map = NULL;
+	return TW_ENOMEM;
+}
+
 static enum tw_err conn_introduce(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;

@@ -71,11 +71,6 @@ uint64_t tw_shm_polled_at(const struct tw_shm_link *l)
 	return atomic_load_explicit(&l->tx.ring->taken.polled, memory_order_relaxed);
 }
 
-bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since)
-{
-	return (int64_t)(tw_shm_polled_at(l) - since) > 0;
-}
-
 /*
  * Rings, unless a doorbell since the peer's last poll is still in flight, whose reader sees our
  * packet. It may be about to look at something else first, so after false the caller may want to

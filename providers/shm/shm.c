@@ -56,7 +56,7 @@ static enum tw_err mark_blocked(struct tw_shm_link *l, uint32_t len, uint32_t re
 }
 
 /* The packet is written: rings the peer if it must. */
-static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
+static tw_inline void shm_written(struct tw_shm_link *l, enum tw_send_class cls)
 {
 	uint32_t armed;
 
@@ -72,12 +72,11 @@ static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class c
 	} else if (tw_unlikely(tw_send_acts(cls)) && (!armed || !tw_shm_doorbell_ring(l))) {
 		tw_shm_doorbell_defer(l);
 	}
-	return TW_OK;
 }
 
 void tw_shm_written(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	written(l, cls);
+	shm_written(l, cls);
 }
 
 static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_class cls,
@@ -96,7 +95,8 @@ static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_
 	if (tw_unlikely(!room))
 		return TW_AGAIN;
 	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
-	return written(l, cls);
+	shm_written(l, cls);
+	return TW_OK;
 }
 
 static enum tw_err shm_do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
@@ -108,10 +108,11 @@ static enum tw_err shm_do_send(struct tw_link *link, enum tw_send_class cls, str
 			l->state != TW_SHM_UP || !tw_ring_room_small(&l->tx)))
 		return shm_send_any(l, cls, hdr, iov, niov, len);
 	tw_ring_write_small(&l->tx, hdr, iov->iov_base, len);
-	return written(l, TW_SEND_PLAIN);
+	shm_written(l, TW_SEND_PLAIN);
+	return TW_OK;
 }
 
-static void do_wake(struct tw_link *link)
+static void shm_do_wake(struct tw_link *link)
 {
 	tw_shm_doorbell_ring(tw_container(link, struct tw_shm_link, link));
 }
@@ -207,8 +208,8 @@ void tw_shm_doorbell_pending(struct tw_shm_link *l)
 		shm_take(l);
 }
 
-/* Looks at one of the idle set, and shows a poll to those that the engine looks at next. */
-static unsigned poll_idle_set(struct tw_shm_ep *ep)
+/* Looks at one inactive ring, and shows a poll to those that the engine looks at next. */
+static unsigned poll_inactive(struct tw_shm_ep *ep)
 {
 	struct tw_rxqs *rxqs = &ep->host->rxqs;
 	struct tw_shm_link *l = tw_shm_link_at(ep, tw_rxqs_turn(rxqs));
@@ -231,7 +232,8 @@ static void note_poll(struct tw_shm_ep *ep)
 	uint64_t now = tw_clock();
 
 	ep->host->rxqs.dense = now - ep->polled_at < tw_clock_us(DENSE_US);
-	tw_shm_polled(ep, now);
+	ep->polled_at = now;
+	tw_rings_show_poll(ep->host->rxqs.rx, ep->host->rxqs.nactive, now);
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep, now);
 	if (tw_unlikely((++ep->polls & (ACTIVE_POLLS - 1)) == 0))
@@ -256,7 +258,7 @@ static unsigned shm_do_progress(void *instance)
 		i += i < rxqs->nactive && rxqs->rx[i] == rx;
 	}
 	if (tw_unlikely(rxqs->nactive < rxqs->n))
-		n += poll_idle_set(ep);
+		n += poll_inactive(ep);
 	return n;
 }
 
@@ -306,7 +308,7 @@ static bool shm_do_polls(struct tw_link *link, uint64_t since)
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
 	tw_ring_show_poll(&l->rx, tw_clock());
-	return tw_shm_polled_since(l, since - 1);
+	return (int64_t)(tw_shm_polled_at(l) - since) >= 0;
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)
@@ -421,7 +423,7 @@ const struct tw_provider tw_provider_shm = {
 	.connect = shm_do_connect,
 	.disconnect = shm_do_disconnect,
 	.send = shm_do_send,
-	.wake = do_wake,
+	.wake = shm_do_wake,
 	.has_rxqs = true,
 	.rma = tw_shm_rma,
 	.alive = shm_do_alive,

@@ -8,7 +8,6 @@
  *   hello.c    its messages
  *   doorbell.c waking the peer, goodbyes and hang-ups
  *   names.c    names of sockets
- *   segment.c  sealed memory
  *   remote.c   memory of the other process
  */
 #ifndef TW_SHM_H
@@ -116,11 +115,9 @@ pid_t tw_shm_holder(uint64_t nic_id, uint32_t endpoint_id);
 /* TW_AGAIN when the listener's queue is full; TW_EPERM: another user's, which was logged. */
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 
-/* segment.c */
+/* conn.c */
 /* A segment of two rings, with their first pages. */
 enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
-
-/* conn.c */
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep);
 enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
 void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
@@ -151,12 +148,10 @@ void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now);
 uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep);
 /* The tick of the peer's last poll that it has shown. */
 uint64_t tw_shm_polled_at(const struct tw_shm_link *l);
-/* True if it has polled since this tick. */
-bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since);
 
 /*
  * shm.c: the peer has rung. Reads its ring at once, as the caller may poll only once and
- * the ring may be in the idle set.
+ * the ring may be inactive.
  */
 void tw_shm_doorbell_pending(struct tw_shm_link *l);
 
@@ -198,13 +193,6 @@ static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
 	tw_ring_show_poll(&l->rx, now);
 	/* [armed] */
 	atomic_store_explicit(&l->rx.ring->reader.armed, l->ep->armed, memory_order_relaxed);
-}
-
-/* Records a poll of the active rings. */
-static inline void tw_shm_polled(struct tw_shm_ep *ep, uint64_t now)
-{
-	ep->polled_at = now;
-	tw_rings_show_poll(ep->host->rxqs.rx, ep->host->rxqs.nactive, now);
 }
 
 /* True if the link is in the poll set. */

@@ -2,7 +2,7 @@
 /*
  * A sleeper is woken: the arm, sleep and wake protocol. The states of the receiver and
  * what leads from one to another are those of src/engine/idle.c; the rest is
- * providers/shm/shm.c (do_send, written, mark_blocked, publish, do_arm, do_disarm) and
+ * providers/shm/shm.c (shm_do_send, shm_written, mark_blocked, shm_do_arm, shm_do_disarm) and
  * doorbell.c (tw_shm_doorbell_ring, tw_shm_doorbell_defer, flush_deferred,
  * tw_shm_doorbells_read), and src/engine/wait.c (sleep_as_leader).
  *

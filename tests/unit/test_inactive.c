@@ -14,7 +14,7 @@
 extern const struct tw_provider tw_provider_shm;
 
 /* Who serves a program that computes polls once for a bell: that must be enough. */
-Test(cold, bell_is_enough, .timeout = TWT_TIMEOUT)
+Test(inactive, bell_is_enough, .timeout = TWT_TIMEOUT)
 {
 	struct fake *center = calloc(1, sizeof(*center)), *other = calloc(PEERS, sizeof(*other));
 	struct fake_peer *p[PEERS];
