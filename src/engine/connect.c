@@ -234,12 +234,6 @@ void tw_connect_leave(struct tw_ep *ep, struct tw_req *r)
 		connect_give_up(p);
 }
 
-void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
-{
-	tw_connect_leave(ep, r);
-	tw_req_free(ep, r);
-}
-
 /* Between two attempts the last one says why. */
 static void request_expired(struct tw_peer *p, struct tw_req *r)
 {
@@ -384,9 +378,8 @@ void tw_connect_down(struct tw_link *link, enum tw_err why)
 	reconnect(p);
 }
 
-void tw_disconnect(struct tw_ep *ep, struct tw_peer *p)
+void tw_disconnect(struct tw_peer *p)
 {
-	(void)ep;
 	if (p->state != TW_PEER_UP)
 		return;
 	p->link->provider->disconnect(p->link);

@@ -252,7 +252,7 @@ static void endpoint_destroy(struct tw_ep *ep)
 	free(ep->limits.heap);
 	tw_pollable_close(&ep->pollable);
 	tw_fd_close(ep->wakefd);
-	tw_fd_close(ep->epfd);
+	tw_fd_close(ep->host.epfd);
 	tw_stats_close(ep);
 	free(ep);
 }
@@ -261,12 +261,11 @@ static enum tw_err make_descriptors(struct tw_ep *ep)
 {
 	epoll_data_t what = {.ptr = &ep->wake_watch};
 
-	ep->epfd = tw_fd_own(tw_sys_epoll_create());
-	ep->wakefd = tw_wakefd_open(ep->epfd, what);
+	ep->host.epfd = tw_fd_own(tw_sys_epoll_create());
+	ep->wakefd = tw_wakefd_open(ep->host.epfd, what);
 	ep->wake_watch.ready = wake_ready;
 	if (ep->wakefd < 0)
 		return tw_log_refused("epoll_create1, eventfd");
-	ep->host.epfd = ep->epfd;
 	return TW_OK;
 }
 
@@ -312,7 +311,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
 	ep->rndv = (uint8_t)tw_settings_choice(tw_settings.rndv, TW_RNDV_CHOICES);
-	ep->epfd = ep->wakefd = ep->stats_fd = ep->pollable.fd = ep->pollable.event = -1;
+	ep->host.epfd = ep->wakefd = ep->stats_fd = ep->pollable.fd = ep->pollable.event = -1;
 	tw_list_init(&ep->done);
 	tw_list_init(&ep->work);
 	tw_list_init(&ep->open);
@@ -454,7 +453,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 		s->iface = s->ep->iface;
 		/* [handle] */
 		atomic_store_explicit(&s->handle, h, memory_order_release);
-		err = tw_service_watch(s, s->ep->epfd);
+		err = tw_service_watch(s);
 		/* A check of the endpoint before may have ended without the handle. */
 		tw_service_wake(s, tw_deadline(s->ep));
 	}

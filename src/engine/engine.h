@@ -135,6 +135,13 @@ tw_shared struct tw_ep *tw_enter(uint64_t handle)
 }
 
 void tw_wake_sleepers(struct tw_ep *ep);
+/* Wakes those that have not been woken since the last event. */
+static inline void tw_wake_due(struct tw_ep *ep)
+{
+	if (tw_unlikely(ep->nsleeping && ep->events != ep->woken))
+		tw_wake_sleepers(ep);
+}
+
 /* Makes the endpoint's descriptors ready. */
 void tw_wake_leader(struct tw_ep *ep);
 
@@ -155,8 +162,7 @@ tw_shared void tw_leave(struct tw_ep *ep)
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return;
-	if (tw_unlikely(ep->nsleeping && ep->events != ep->woken))
-		tw_wake_sleepers(ep);
+	tw_wake_due(ep);
 	tw_unlock(&s->lock);
 }
 
@@ -303,8 +309,6 @@ enum tw_back {
 enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len);
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr);
-/* Memory for the limit of one more request; false when it is short. */
-bool tw_limits_reserve(struct tw_ep *ep);
 /*
  * The request, if it is pending then, ends with TW_S_TIMEOUT so many microseconds from
  * now, TW_FOREVER: not. False when memory is short.
@@ -419,9 +423,7 @@ enum tw_status tw_connect_status(enum tw_err err);
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
 /* Removes a connect from those that wait for its peer. */
 void tw_connect_leave(struct tw_ep *ep, struct tw_req *r);
-/* Drops a connect whose result is not needed any more. */
-void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r);
-void tw_disconnect(struct tw_ep *ep, struct tw_peer *p);
+void tw_disconnect(struct tw_peer *p);
 /* Ends connects that are late. Returns the tick of the next deadline, or 0. */
 uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now);
 enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
@@ -526,7 +528,7 @@ void tw_ep_ring(struct tw_ep *ep);
 enum tw_err tw_service_get(void);
 void tw_service_put(void);
 bool tw_service_running(void);
-enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd);
+enum tw_err tw_service_watch(struct tw_slot_entry *s);
 /* A blocked caller polls the endpoint itself. */
 void tw_service_pause(struct tw_slot_entry *s);
 void tw_service_resume(struct tw_slot_entry *s);

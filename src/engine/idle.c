@@ -208,8 +208,7 @@ static void wake_waiters(struct tw_ep *ep)
 {
 	if (ep->iface->background)
 		ep->iface->background(ep);
-	if (ep->nsleeping && ep->events != ep->woken)
-		tw_wake_sleepers(ep);
+	tw_wake_due(ep);
 }
 
 /* idle_take_over() leaves the endpoint as for a program that polls again. One that sleeps does not.

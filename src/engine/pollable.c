@@ -26,10 +26,8 @@ enum tw_err tw_pollable_open(struct tw_pollable *p)
 
 void tw_pollable_close(struct tw_pollable *p)
 {
-	if (p->fd >= 0)
-		tw_fd_close(p->fd);
-	if (p->event >= 0)
-		tw_fd_close(p->event);
+	tw_fd_close(p->fd);
+	tw_fd_close(p->event);
 	p->fd = p->event = -1;
 }
 
@@ -37,7 +35,7 @@ int tw_pollable_control(const struct tw_pollable *p, int op, const struct tw_ep 
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	return tw_sys_epoll_ctl(p->fd, op, ep->epfd, &ev);
+	return tw_sys_epoll_ctl(p->fd, op, ep->host.epfd, &ev);
 }
 
 void tw_pollable_ring(const struct tw_pollable *p)
@@ -67,7 +65,7 @@ enum tw_err tw_ep_fd(struct tw_ep *ep, int *fd)
 	return p->fd < 0 ? TW_ENOMEM : TW_OK;
 }
 
-static void disarm(struct tw_ep *ep)
+static void pollable_disarm(struct tw_ep *ep)
 {
 	if (!ep->armed)
 		return;
@@ -78,7 +76,7 @@ static void disarm(struct tw_ep *ep)
 
 void tw_ep_ring(struct tw_ep *ep)
 {
-	disarm(ep);
+	pollable_disarm(ep);
 	tw_pollable_ring(&ep->pollable);
 }
 
@@ -88,7 +86,7 @@ bool tw_ep_fd_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 
 	if (tw_in_handler(ep) || !tw_pollable_clear(&ep->pollable))
 		return false;
-	disarm(ep);
+	pollable_disarm(ep);
 	/* A doorbell may be meant for a thread that sleeps in a call (progress_slow_path()). */
 	if (ep->host.state != TW_ASLEEP)
 		tw_poll_events(ep);

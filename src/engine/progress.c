@@ -87,7 +87,7 @@ bool tw_flush(struct tw_ep *ep)
 static bool progress_events(struct tw_ep *ep)
 {
 	struct epoll_event ev[16];
-	int n = tw_sys_epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
+	int n = tw_sys_epoll_wait(ep->host.epfd, ev, tw_countof(ev), 0);
 
 	for (int i = 0; i < n; i++) {
 		struct tw_watch *w = ev[i].data.ptr;
@@ -102,7 +102,7 @@ static bool progress_end_unanswered(struct tw_ep *ep)
 	tw_list_walk(&ep->work, struct tw_peer, p, work) {
 		if (tw_likely(!p->unanswered))
 			continue;
-		tw_disconnect(ep, p);
+		tw_disconnect(p);
 		return true; /* which may have changed the list */
 	}
 	ep->unanswered = false;

@@ -134,6 +134,12 @@ static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *fro
 		tw_req_scatter_many(r, at, from, len);
 }
 
+/* The reference by which a peer names it. */
+static inline struct tw_ref tw_req_ref(const struct tw_req *r)
+{
+	return (struct tw_ref){r->obj.index, r->obj.gen};
+}
+
 /* The request that a peer named, if it belongs to this peer, or NULL. */
 struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref);
 

@@ -20,7 +20,7 @@ static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_
 				     uint8_t flags, uint32_t len)
 {
 	struct iovec iov[TW_MAX_SEGMENTS + 2];
-	struct tw_ref ref = {r->obj.index, r->obj.gen};
+	struct tw_ref ref = tw_req_ref(r);
 	uint16_t credits = tw_take_credits(p);
 	enum tw_send_class cls = TW_SEND_PLAIN;
 	uint32_t extra = 0, covered;
@@ -98,7 +98,7 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 
 static bool send_announce(struct tw_peer *p, struct tw_req *r)
 {
-	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
+	struct tw_rts rts = {tw_req_ref(r), 0};
 	struct iovec iov[3] = {{&rts, sizeof(rts)}};
 	uint32_t len = sizeof(rts);
 	uint8_t flags = 0;

@@ -39,28 +39,28 @@ bool tw_service_running(void)
 	return atomic_load_explicit(&service.running, memory_order_relaxed);
 }
 
-static int control(int op, struct tw_slot_entry *s, int epfd, uint32_t events)
+static int service_control(int op, struct tw_slot_entry *s, uint32_t events)
 {
 	struct epoll_event ev = {.events = events | EPOLLONESHOT,
 				 .data.u64 = (uint64_t)(s - tw_slots)};
 
-	return tw_service_running() ? tw_sys_epoll_ctl(service.epfd, op, epfd, &ev) : 0;
+	return tw_service_running() ? tw_sys_epoll_ctl(service.epfd, op, s->ep->host.epfd, &ev) : 0;
 }
 
-enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd)
+enum tw_err tw_service_watch(struct tw_slot_entry *s)
 {
-	return control(EPOLL_CTL_ADD, s, epfd, EPOLLIN) < 0 ? TW_ENOMEM : TW_OK;
+	return service_control(EPOLL_CTL_ADD, s, EPOLLIN) < 0 ? TW_ENOMEM : TW_OK;
 }
 
 void tw_service_pause(struct tw_slot_entry *s)
 {
-	control(EPOLL_CTL_MOD, s, s->ep->epfd, 0);
+	service_control(EPOLL_CTL_MOD, s, 0);
 }
 
 void tw_service_resume(struct tw_slot_entry *s)
 {
 	if (tw_has_service(s))
-		control(EPOLL_CTL_MOD, s, s->ep->epfd, EPOLLIN);
+		service_control(EPOLL_CTL_MOD, s, EPOLLIN);
 }
 
 /* A check that is about to start sees this under the lock. */

@@ -53,7 +53,7 @@ static const struct state {
 
 static void ask_back(struct tw_peer *p, struct tw_req *r)
 {
-	if (tw_transfer_note(p, (struct tw_ref){r->obj.index, r->obj.gen}, TW_ON_CANCEL))
+	if (tw_transfer_note(p, tw_req_ref(r), TW_ON_CANCEL))
 		p->asked++;
 	else
 		r->flags &= (uint8_t)~TW_R_ASKED;
@@ -253,7 +253,7 @@ void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 {
 	const struct state *s = &states[r->state];
-	struct tw_ref ref = {r->obj.index, r->obj.gen};
+	struct tw_ref ref = tw_req_ref(r);
 	struct iovec iov = {&ref, s->payload};
 	struct tw_hdr hdr = tw_hdr_make(s->packet, s->flags, 0,
 					r->kind != TW_SEND ? r->xfer_len : 0,

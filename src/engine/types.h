@@ -455,7 +455,7 @@ struct tw_ep {
 	uint32_t wake_calls;
 	uint64_t expects; /* tick until which a message is expected: waiters poll */
 	_Atomic(uint32_t) gen;
-	int epfd, wakefd;
+	int wakefd;
 	struct tw_watch wake_watch;
 	/* Of a program that polls a descriptor; see pollable.c. */
 	struct tw_pollable pollable;

@@ -21,6 +21,13 @@ static inline void unexp_leave(struct tw_ep *ep, struct tw_unexp_msg *u)
 	u->peer->numsgs--;
 }
 
+/* Nor is its memory needed. */
+static void unexp_discard(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	unexp_leave(ep, u);
+	tw_unexp_msg_put(ep, u);
+}
+
 /* Gives a whole message to a receive that is bound to it. */
 static tw_inline void unexp_deliver(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r,
 				    bool claim)
@@ -63,8 +70,7 @@ static void unexp_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
 			  u->key_len);
-	unexp_leave(ep, u);
-	tw_unexp_msg_put(ep, u);
+	unexp_discard(ep, u);
 }
 
 /* Only of a claimed message the peer can be gone before all of it is here. */
@@ -72,8 +78,7 @@ static void unexp_lost(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *
 {
 	r->len = 0;
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	unexp_leave(ep, u);
-	tw_unexp_msg_put(ep, u);
+	unexp_discard(ep, u);
 	tw_req_complete(ep, r, TW_S_LOST);
 }
 
@@ -144,10 +149,9 @@ void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
 
 void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	unexp_leave(ep, u);
 	if (u->state == TW_U_WHOLE && u->peer->state == TW_PEER_UP)
 		tw_credits_release(u->peer, tw_credit_cost(u->len));
-	tw_unexp_msg_put(ep, u);
+	unexp_discard(ep, u);
 }
 
 /* Without memory for a receive. Neither a fetch nor a fragment may write to memory that is gone. */
@@ -247,8 +251,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 	struct tw_req *r = u->receiver;
 
 	if (u->state == TW_U_DROPPED) {
-		unexp_leave(ep, u);
-		tw_unexp_msg_put(ep, u);
+		unexp_discard(ep, u);
 		return;
 	}
 	u->state = TW_U_FETCHED;
@@ -264,8 +267,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 	} else {
 		if (!r)
 			tw_unexp_unqueue(ep, u);
-		unexp_leave(ep, u);
-		tw_unexp_msg_put(ep, u);
+		unexp_discard(ep, u);
 		if (!r)
 			return;
 		r->xfer_len = 0;

@@ -43,7 +43,7 @@ void tw_wake_leader(struct tw_ep *ep)
 {
 	epoll_data_t what = {.ptr = &ep->wake_watch};
 
-	if (!tw_wakefd_raise_once(ep->epfd, ep->wakefd, what))
+	if (!tw_wakefd_raise_once(ep->host.epfd, ep->wakefd, what))
 		tw_log(TW_LOG_ERROR, "cannot wake a waiter: %m");
 }
 
@@ -82,7 +82,7 @@ static uint64_t until(uint64_t deadline)
 
 static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 {
-	struct pollfd events = {.fd = ep->epfd, .events = POLLIN};
+	struct pollfd events = {.fd = ep->host.epfd, .events = POLLIN};
 	uint64_t seen = ep->events, due = tw_deadline(ep), us;
 
 	tw_service_pause(ep->slot);
@@ -165,8 +165,7 @@ static void poll_connects(struct tw_ep *ep, bool *paused)
 
 static void release_briefly(struct tw_ep *ep)
 {
-	if (ep->nsleeping && ep->events != ep->woken)
-		tw_wake_sleepers(ep);
+	tw_wake_due(ep);
 	tw_unlock(&ep->slot->lock);
 	tw_cpu_relax();
 	tw_lock(&ep->slot->lock);

@@ -73,7 +73,7 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 	iov[0] = (struct iovec){&m, sizeof(m)};
 	if (tw_packet_send(p, TW_SEND_ENGINE,
 			   tw_hdr_make(TW_WINDOW, (uint8_t)what, 0, size,
-				       tw_ref_pack((struct tw_ref){r->obj.index, r->obj.gen})),
+				       tw_ref_pack(tw_req_ref(r))),
 			   iov, n + 1, size) != TW_OK)
 		return TW_AGAIN;
 	p->windows.asked++;

@@ -165,7 +165,8 @@ static void withdraw_sweep(struct tw_ep *ep)
 	h->n = n;
 }
 
-bool tw_limits_reserve(struct tw_ep *ep)
+/* Memory for the limit of one more request; false when it is short. */
+static bool withdraw_reserve(struct tw_ep *ep)
 {
 	struct tw_limits *h = &ep->limits;
 	struct tw_limit *heap;
@@ -210,7 +211,7 @@ bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
 		r->limit = 0;
 		return true;
 	}
-	if (!tw_limits_reserve(ep))
+	if (!withdraw_reserve(ep))
 		return false;
 	withdraw_limit(ep, r, when);
 	return true;

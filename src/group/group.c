@@ -205,7 +205,7 @@ static void group_flush(struct tw_member *m)
 	while (m->state == TW_MEMBER_HERE && (c = tw_list_take(&m->out, struct control, link))) {
 		if (group_leave(ep, m->addr, c) == TW_ENOMEM) {
 			tw_log(TW_LOG_ERROR, "no memory for a control message");
-			tw_disconnect(ep, tw_peer_at(ep, m->addr));
+			tw_disconnect(tw_peer_at(ep, m->addr));
 		}
 		free(c);
 	}
@@ -230,7 +230,7 @@ static void member_give_up(struct tw_member *m)
 	if (m->state != TW_MEMBER_HERE)
 		m->why = TW_S_NO_RESOURCES;
 	else if (p && p != ep->self)
-		tw_disconnect(ep, p);
+		tw_disconnect(p);
 	tw_collect(ep);
 	group_lose(m);
 }

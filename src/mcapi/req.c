@@ -229,7 +229,7 @@ static void req_give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	tw_group_attend(n->ep);
 	unpost(n, m);
 	while (tw_mcapi_mreq_bound(m)) {
-		tw_disconnect(n->ep, m->carrier->peer);
+		tw_disconnect(m->carrier->peer);
 		tw_group_attend(n->ep);
 	}
 }

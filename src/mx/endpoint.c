@@ -234,7 +234,8 @@ static mx_return_t endpoint_connect_to(struct tw_ep *ep, uint64_t nic_id, uint32
 	tw_connect(ep, r);
 	waited = tw_wait(ep, is_done, r, TW_FOREVER);
 	if (waited != TW_W_TRUE) {
-		tw_connect_abandon(ep, r);
+		tw_connect_leave(ep, r);
+		tw_req_free(ep, r);
 		return waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
 	}
 	*status = (enum tw_status)r->status;
@@ -319,7 +320,7 @@ mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t endpoint_ad
 	struct tw_peer *p = ep ? tw_peer_at(ep, tw_mx_addr(endpoint_addr)) : NULL;
 
 	if (p && p != ep->self)
-		tw_disconnect(ep, p);
+		tw_disconnect(p);
 	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 

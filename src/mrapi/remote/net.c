@@ -124,7 +124,7 @@ void tw_mrapi_net_give_up(struct tw_member *m)
 	struct tw_peer *p = tw_peer_at(ep, m->addr);
 
 	if (p)
-		tw_disconnect(ep, p);
+		tw_disconnect(p);
 	tw_group_attend(ep);
 }
 
