@@ -20,11 +20,6 @@ static struct {
 	uint32_t held_back;
 } kept[KEPT];
 
-void tw_report_who(char *out, size_t size, uint32_t endpoint_id, const char *host)
-{
-	snprintf(out, size, "endpoint %u of %s", endpoint_id, host);
-}
-
 void tw_report_text(char *out, size_t size, const char *who, const char *cause, const char *advice)
 {
 	snprintf(out, size, "%s: %s%s%s", who, cause, advice ? "; " : "", advice ? advice : "");

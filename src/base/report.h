@@ -13,9 +13,6 @@
 
 #define TW_REPORT_SIZE 384 /* bytes of a composed text */
 
-/* "endpoint 3 of beta:0"; host is a name or an address. */
-void tw_report_who(char *out, size_t size, uint32_t endpoint_id, const char *host);
-
 /* "who: cause; advice". Without advice (NULL) the part behind the semicolon is left out. */
 void tw_report_text(char *out, size_t size, const char *who, const char *cause, const char *advice);
 

@@ -11,7 +11,7 @@ void tw_failure_who(char *out, size_t size, uint64_t where)
 	char host[TW_REPORT_SIZE / 2];
 
 	tw_nic_text(where >> 16, host, sizeof(host));
-	tw_report_who(out, size, where & 0xffff, host);
+	snprintf(out, size, "endpoint %u of %s", (unsigned)(where & 0xffff), host);
 }
 
 void tw_failure_forget(struct tw_peer *p)

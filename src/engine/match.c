@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 #define GROW_BITS 2   /* log2 of how much a table grows at a time */
@@ -76,14 +75,11 @@ struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64
 
 static uint64_t random_seed(const void *salt)
 {
-	struct timespec now = {0};
 	uint64_t seed;
 
-	if (syscall(SYS_getrandom, &seed, sizeof(seed), GRND_NONBLOCK) == (long)sizeof(seed))
-		return seed | 1;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	seed = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)salt;
-	return seed * ODD_RANDOM | 1;
+	if (!tw_sys_random(&seed, sizeof(seed)))
+		seed = (tw_clock() ^ (uintptr_t)salt) * ODD_RANDOM;
+	return seed | 1;
 }
 
 struct tw_match *tw_match_new(void)
@@ -468,14 +464,4 @@ struct tw_posted *tw_match_pop_posted(struct tw_match *m)
 	while (!*(at = &t->buckets[m->popped & (table_size(t) - 1)]))
 		m->popped++;
 	return take_at(m, at);
-}
-
-uint64_t tw_match_nposted(const struct tw_match *m)
-{
-	uint64_t n = m->head.nlisted;
-	int i;
-
-	for (i = 0; i < NMASKS; i++)
-		n += m->posted[i].count;
-	return n;
 }

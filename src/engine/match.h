@@ -141,7 +141,4 @@ struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u);
 /* Releases the memory of empty tables. */
 void tw_match_trim(struct tw_match *m);
 
-uint64_t tw_match_nposted(const struct tw_match *m);
-uint64_t tw_match_nunexp(const struct tw_match *m);
-
 #endif /* TW_MATCH_H */

@@ -169,8 +169,3 @@ struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u)
 
 	return from_node(m, &m->index[NMASKS], n && n->key == u->name ? n : NULL);
 }
-
-uint64_t tw_match_nunexp(const struct tw_match *m)
-{
-	return m->head.nunexp;
-}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is said of peers: the text, and that it is said once for each peer and cause. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +13,9 @@
 
 Test(report, text, .timeout = TWT_TIMEOUT)
 {
-	char who[64], text[TW_REPORT_SIZE];
+	const char *who = "endpoint 3 of beta:0";
+	char text[TW_REPORT_SIZE];
 
-	tw_report_who(who, sizeof(who), 3, "beta:0");
 	tw_report_text(text, sizeof(text), who, "it is not open", "start it");
 	cr_assert_str_eq(text, "endpoint 3 of beta:0: it is not open; start it");
 	tw_report_text(text, sizeof(text), who, "it is not open", NULL);
@@ -70,7 +71,7 @@ Test(report, many, .timeout = TWT_TIMEOUT)
 	tw_clock_init();
 	before = begin(fds);
 	for (uint32_t i = 0; i < 100; i++) {
-		tw_report_who(who, sizeof(who), i, "beta");
+		snprintf(who, sizeof(who), "endpoint %u of beta", i);
 		tw_report(TW_LOG_ERROR, who, "no answer", NULL);
 		tw_report(TW_LOG_ERROR, who, "no answer", NULL);
 	}
