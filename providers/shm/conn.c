@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/counters.h"
 #include "base/fds.h"
 #include "base/log.h"
 #include "base/settings.h"

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "base/fds.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "providers/shm/shm.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/shm/shm.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/fds.h"
 #include "base/settings.h"
 #include "base/sys.h"
 

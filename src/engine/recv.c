@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The receiving side: arriving messages match posted receives or wait for them. */
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/recv.h"

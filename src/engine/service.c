@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/fds.h"
 #include "base/log.h"

@@ -4,8 +4,6 @@
  * until a receive takes them or a caller claims them. If the interface sets fetch_max, announced
  * messages are fetched before their match.
  */
-#include <stdlib.h>
-
 #include "engine/recv.h"
 
 /* Bytes that it holds here. */

@@ -4,7 +4,6 @@
 #define TW_REMOTE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 

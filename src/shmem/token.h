@@ -19,7 +19,6 @@
 #ifndef TW_TOKEN_H
 #define TW_TOKEN_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
