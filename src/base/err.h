@@ -18,6 +18,7 @@ enum tw_err {
 	TW_EUNREACH, /* no provider reaches that NIC */
 	TW_ECROSS,   /* both sides connect, and the attempt of the other stands */
 	TW_EPROTO,   /* the peer violates the protocol */
+	TW_EWINDOW,  /* there is no such window, or it denies the access */
 	TW_NERRS
 };
 

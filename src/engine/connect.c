@@ -21,6 +21,7 @@ static const uint8_t status_of[TW_NERRS] = {
 	[TW_ETIMEDOUT] = TW_S_TIMEOUT,	 [TW_EUNREACH] = TW_S_UNKNOWN,
 	[TW_EPROTO] = TW_S_ABORTED,	 [TW_EPERM] = TW_S_REJECTED,
 	[TW_EBUSY] = TW_S_REJECTED,	 [TW_EFAULT] = TW_S_REJECTED,
+	[TW_EWINDOW] = TW_S_REJECTED,
 };
 
 static void connect_attempt(struct tw_peer *p);

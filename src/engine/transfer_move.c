@@ -136,7 +136,7 @@ void tw_transfer_continue(struct tw_peer *p, struct tw_req *r)
 	static const uint8_t outcome[TW_NERRS] = {[TW_OK] = TW_ON_GOT,
 						  [TW_EPERM] = TW_ON_REFUSED,
 						  [TW_EFAULT] = TW_ON_FAULT,
-						  [TW_EFILTER] = TW_ON_DENIED};
+						  [TW_EWINDOW] = TW_ON_DENIED};
 
 	if (r->at < r->until && !r->failed)
 		return;

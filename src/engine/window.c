@@ -22,7 +22,7 @@ struct change {
 static void window_fail(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 {
 	r->status = (uint8_t)status;
-	r->failed = TW_EFILTER;
+	r->failed = TW_EWINDOW;
 	tw_transfer_continue(p, r);
 }
 
@@ -279,7 +279,7 @@ static enum tw_err window_replied(struct tw_peer *p, struct tw_hdr hdr,
 		tw_atomic_wire(memcpy(c->result, data, len), len, (enum tw_atomic_type)c->m.type);
 	if (m->status != TW_S_OK)
 		r->status = m->status;
-	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EFILTER);
+	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EWINDOW);
 	return TW_OK;
 }
 

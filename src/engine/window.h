@@ -71,7 +71,7 @@ bool tw_window_ended(struct tw_ep *ep, void *number);
 /* Waits for it. TW_W_TIMEOUT: inside the handler of unexpected messages, where nothing can wait. */
 enum tw_waited tw_window_wait(struct tw_ep *ep, uint64_t number);
 /*
- * Both: releases the lock while it waits. TW_EFILTER: no window has that key; TW_ECLOSED: the
+ * Both: releases the lock while it waits. TW_EWINDOW: no window has that key; TW_ECLOSED: the
  * endpoint is being closed, after which the memory is the program's; TW_AGAIN: inside the
  * handler of unexpected messages, where nothing can wait: it has begun.
  */

@@ -260,7 +260,7 @@ enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key)
 	enum tw_waited waited;
 
 	if (!number)
-		return TW_EFILTER;
+		return TW_EWINDOW;
 	waited = tw_window_wait(ep, number);
 	return waited == TW_W_TRUE ? TW_OK : waited == TW_W_CLOSED ? TW_ECLOSED : TW_AGAIN;
 }

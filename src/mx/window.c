@@ -18,7 +18,7 @@ static mx_return_t code_of(enum tw_err err)
 		return MX_BUSY;
 	case TW_EFAULT:
 		return MX_BAD_SEG_MEM;
-	case TW_EFILTER:
+	case TW_EWINDOW:
 		return MX_NO_MATCH;
 	case TW_ECLOSED:
 		return MX_BAD_ENDPOINT;
