@@ -6,14 +6,6 @@
 uint64_t tw_clock_per_us = 1000;
 
 #if defined(__x86_64__) || defined(__i386__)
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 struct moment {
 	uint64_t ns, ticks;
 };
@@ -25,7 +17,7 @@ static struct moment moment(void)
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t before = tw_clock(), ns = now_ns(), took = tw_clock() - before;
+		uint64_t before = tw_clock(), ns = tw_clock_ns(), took = tw_clock() - before;
 
 		if (took < least) {
 			least = took;
@@ -40,7 +32,7 @@ static void calibrate(void)
 {
 	struct moment from = moment(), to;
 
-	while (now_ns() - from.ns < 500000)
+	while (tw_clock_ns() - from.ns < 500000)
 		;
 	to = moment();
 	tw_clock_per_us = (to.ticks - from.ticks) * 1000 / (to.ns - from.ns);

@@ -15,14 +15,21 @@ extern uint64_t tw_clock_per_us; /* ticks in a microsecond, at least 1 */
 
 void tw_clock_init(void);
 
+/* The clock of the system's time limits, in nanoseconds. */
+static inline uint64_t tw_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 tw_shared uint64_t tw_clock(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	return __builtin_ia32_rdtsc();
 #else
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return tw_clock_ns();
 #endif
 }
 

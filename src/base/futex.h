@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 #define TW_FUTEX_FOREVER UINT64_MAX
@@ -21,16 +21,7 @@
 #define TW_SYS_FUTEX SYS_futex
 #endif
 
-/* The current time on the clock of the deadlines, in nanoseconds. */
-static inline uint64_t tw_futex_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Sleeps while the word has this value, until the deadline at most. May return early. */
+/* Sleeps while the word has this value, until that tw_clock_ns() at most. May return early. */
 static inline void tw_futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t deadline)
 {
 	struct tw_sys_time t = {(int64_t)(deadline / 1000000000),

@@ -115,7 +115,7 @@ static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
 	ep->woken = ep->events;
 	tw_unlock(&ep->slot->lock);
 	tw_futex_wait(&ep->gen, gen,
-		      us == TW_FOREVER ? TW_FUTEX_FOREVER : tw_futex_now() + 1000 * us);
+		      us == TW_FOREVER ? TW_FUTEX_FOREVER : tw_clock_ns() + 1000 * us);
 	tw_lock(&ep->slot->lock);
 }
 

@@ -254,7 +254,7 @@ void tw_mrapi_unlock(pthread_mutex_t *mutex);
 /* The time when a wait that begins now times out. */
 static inline uint64_t tw_mrapi_deadline(mrapi_timeout_t timeout)
 {
-	return timeout == MRAPI_INFINITE ? TW_FUTEX_FOREVER : tw_futex_now() + 1000000ull * timeout;
+	return timeout == MRAPI_INFINITE ? TW_FUTEX_FOREVER : tw_clock_ns() + 1000000ull * timeout;
 }
 
 struct tw_mrapi_wait {

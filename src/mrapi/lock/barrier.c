@@ -155,7 +155,7 @@ bool tw_mrapi_barrier_wait(uint32_t node, uint64_t deadline, unsigned spins)
 
 	if (tw_mrapi_me() != node)
 		return false;
-	if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline)
+	if (deadline != TW_FUTEX_FOREVER && tw_clock_ns() >= deadline)
 		return false;
 	if (!sleeps)
 		tw_cpu_relax();

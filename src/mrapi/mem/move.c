@@ -348,7 +348,7 @@ static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, s
 	}
 	/* [bounce] */
 	while ((state = atomic_load(&b->state)) != REPLIED) {
-		tw_futex_wait(&b->state, state, tw_futex_now() + LIVENESS_NS);
+		tw_futex_wait(&b->state, state, tw_clock_ns() + LIVENESS_NS);
 		if (!tw_mrapi_client_valid(c) && take_back(c, b))
 			return MRAPI_ERR_RMEM_INVALID;
 	}

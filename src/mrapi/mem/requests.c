@@ -195,7 +195,7 @@ static size_t request_wait_for(const mrapi_request_t *requests, size_t n, size_t
 		i = poll_any(requests, n, me, size, status);
 		if (i < n)
 			break;
-		if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline) {
+		if (deadline != TW_FUTEX_FOREVER && tw_clock_ns() >= deadline) {
 			*status = MRAPI_TIMEOUT;
 			break;
 		}

@@ -334,7 +334,7 @@ bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void)
 		if (!c->running)
 			continue;
 		left = ((1ull << 32) - (uint32_t)sum) * 1000000000 / fastest(c);
-		*deadline = tw_min(*deadline, tw_futex_now() + tw_max(left, LIVENESS_NS));
+		*deadline = tw_min(*deadline, tw_clock_ns() + tw_max(left, LIVENESS_NS));
 	}
 	return false;
 }

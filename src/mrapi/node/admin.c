@@ -107,9 +107,9 @@ void tw_mrapi_admin_lock(void)
 		    !atomic_compare_exchange_strong(&seg->admin, &word, word | TW_MRAPI_WAITERS))
 			continue;
 		keep = TW_MRAPI_WAITERS; /* others may be asleep as well */
-		deadline = tw_futex_now() + LIVENESS_NS;
+		deadline = tw_clock_ns() + LIVENESS_NS;
 		tw_futex_wait(&seg->admin, word | TW_MRAPI_WAITERS, deadline);
-		waited = tw_futex_now() >= deadline;
+		waited = tw_clock_ns() >= deadline;
 	}
 	/* [admin-owner-dies] */
 	if (tw_unlikely(atomic_load(&seg->inconsistent)))

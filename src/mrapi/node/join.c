@@ -57,7 +57,7 @@ pid_t tw_mrapi_pid_of(uint32_t proc)
 static void wait_for_end(int fd, uint64_t deadline)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	uint64_t now = tw_futex_now();
+	uint64_t now = tw_clock_ns();
 
 	if (now < deadline)
 		tw_sys_poll(&p, 1, (int)((deadline - now) / 1000000 + 1));
@@ -67,9 +67,9 @@ static void wait_for_end(int fd, uint64_t deadline)
 /* The lock is the name, until the sockets are closed. 0 or an error. */
 static int take_lock(struct tw_sock_listener *lock)
 {
-	uint64_t deadline = tw_futex_now() + LOCK_SECONDS * 1000000000ull;
+	uint64_t deadline = tw_clock_ns() + LOCK_SECONDS * 1000000000ull;
 
-	while (tw_futex_now() < deadline) {
+	while (tw_clock_ns() < deadline) {
 		int err = tw_mrapi_listen(lock, TW_MRAPI_JOIN_LOCK), other;
 
 		if (err != EADDRINUSE)

@@ -71,7 +71,7 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 	/* The node may have ended before the wait was listed. */
 	if (atomic_load(&w->ended) || tw_mrapi_me() != w->me)
 		return MRAPI_ERR_NODE_NOTINIT;
-	if (w->deadline != TW_FUTEX_FOREVER && tw_futex_now() >= w->deadline)
+	if (w->deadline != TW_FUTEX_FOREVER && tw_clock_ns() >= w->deadline)
 		return MRAPI_TIMEOUT;
 	tw_futex_wait(word, value, w->deadline);
 	return atomic_load(&w->ended) ? MRAPI_ERR_NODE_NOTINIT : MRAPI_SUCCESS;
