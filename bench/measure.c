@@ -178,7 +178,7 @@ struct bench_protocols bench_protocols(const struct bench *b)
 
 	mx_get_info(b->endpoint, MX_COUNTERS_VALUES, &board, sizeof board, c, sizeof c);
 	/* What was announced is counted by the end that receives, which chooses the protocol. */
-	return (struct bench_protocols){{c[TW_C_SEND_EAGER], c[TW_C_RNDV_PUSH], c[TW_C_RNDV_PULL]}};
+	return (struct bench_protocols){{c[TW_C_SEND_EAGER], c[TW_C_RNDV_COPY], c[TW_C_RNDV_GET]}};
 }
 
 void bench_protocols_add(struct bench_protocols *sum, const struct bench *b,

@@ -17,9 +17,9 @@
 	X(RECV_CANCELLED, "receives cancelled")                                                    \
 	X(UNEXPECTED, "messages unexpected")                                                       \
 	X(UNEXPECTED_MATCHED, "messages unexpected, matched later")                                \
-	X(RNDV_PULL, "rendezvous by get")                                                          \
-	X(RNDV_PUSH, "rendezvous by copy")                                                         \
-	X(PULL_REFUSED, "gets refused by the system")                                              \
+	X(RNDV_GET, "rendezvous by get")                                                           \
+	X(RNDV_COPY, "rendezvous by copy")                                                         \
+	X(GET_REFUSED, "gets refused by the system")                                               \
 	X(ACK_SENT, "acknowledgements sent")                                                       \
 	X(NO_CREDIT, "sends without eager credit")                                                 \
 	X(SEND_QUEUED, "sends queued behind a full ring")                                          \

@@ -328,7 +328,7 @@ static bool unsent(const struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_UP && (!tw_list_empty(&ep->peers[i]->replying) ||
-							  !tw_list_empty(&ep->peers[i]->pushing)))
+							  !tw_list_empty(&ep->peers[i]->sending)))
 			return true;
 	return false;
 }

@@ -28,10 +28,10 @@ static void clear_peer(struct tw_peer *p)
 	tw_list_init(&p->work);
 	tw_list_init(&p->open);
 	tw_list_init(&p->connects);
-	tw_list_init(&p->pushing);
+	tw_list_init(&p->sending);
 	tw_list_init(&p->waiting);
 	tw_list_init(&p->replying);
-	tw_list_init(&p->pulling);
+	tw_list_init(&p->moving);
 	tw_list_init(&p->windows.grants);
 	tw_list_init(&p->windows.known);
 	tw_list_init(&p->windows.flushes);
@@ -217,9 +217,9 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	fail_all(p, &p->windows.flushes, why);
 	fail_all(p, &p->sendq, why);
 	p->show->queued = 0;
-	fail_all(p, &p->pushing, why);
+	fail_all(p, &p->sending, why);
 	fail_all(p, &p->waiting, why);
-	fail_all(p, &p->pulling, why);
+	fail_all(p, &p->moving, why);
 	fail_all(p, &p->replying, why);
 	tw_recv_lost(p);
 	if (half)

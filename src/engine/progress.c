@@ -65,8 +65,8 @@ const struct tw_upcalls tw_upcalls = {
 
 static bool progress_idle(const struct tw_peer *p)
 {
-	return tw_list_empty(&p->replying) && tw_list_empty(&p->pulling) &&
-	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_credits_due(p) &&
+	return tw_list_empty(&p->replying) && tw_list_empty(&p->moving) &&
+	       tw_list_empty(&p->sendq) && tw_list_empty(&p->sending) && !tw_credits_due(p) &&
 	       !p->unanswered;
 }
 

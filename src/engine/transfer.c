@@ -31,19 +31,19 @@ static const struct state {
 } states[TW_NXFERS] = {
 	[TW_XFER_UNMATCHED] = AT(waiting, PASSIVE),
 	[TW_XFER_ANNOUNCED] = AT(waiting, PASSIVE),
-	[TW_XFER_SENDING] = AT(pushing, ACTIVE),
+	[TW_XFER_SENDING] = AT(sending, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
 	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
 	[TW_XFER_CTS_DUE] = DUE(TW_CTS, 0, TW_SEND_CONTROL, OWN_REF, ACTIVE),
 	[TW_XFER_COPYING] = AT(waiting, ACTIVE),
-	[TW_XFER_GETTING] = AT(pulling, ACTIVE),
+	[TW_XFER_GETTING] = AT(moving, ACTIVE),
 	[TW_XFER_DRAINING] = AT(waiting, ACTIVE),
 	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_CANCELLED_DUE] = DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, 0, UNCOUNTED),
-	[TW_XFER_ACCESS] = AT(pulling, ACTIVE),
+	[TW_XFER_ACCESS] = AT(moving, ACTIVE),
 	[TW_XFER_ASKING] = AT(waiting, ACTIVE),
 	[TW_XFER_ACCESS_DRAINING] = AT(waiting, ACTIVE),
 	[TW_XFER_NOTIFY_DUE] = DUE(TW_WINDOW, TW_WINDOW_NOTIFY, TW_SEND_CONTROL, 0, ACTIVE),
@@ -68,19 +68,19 @@ static void acknowledged(struct tw_peer *p, struct tw_req *r)
 static void asked_for(struct tw_peer *p, struct tw_req *r)
 {
 	(void)r;
-	p->ep->counters[TW_C_RNDV_PUSH]++;
+	p->ep->counters[TW_C_RNDV_COPY]++;
 }
 
 static void got(struct tw_peer *p, struct tw_req *r)
 {
 	(void)r;
-	p->ep->counters[TW_C_RNDV_PULL]++;
+	p->ep->counters[TW_C_RNDV_GET]++;
 }
 
 /* The data can still be sent. */
 static void ask_instead(struct tw_peer *p, struct tw_req *r)
 {
-	p->ep->counters[TW_C_PULL_REFUSED]++;
+	p->ep->counters[TW_C_GET_REFUSED]++;
 	r->proto = TW_PROTO_COPY;
 	r->at = 0;
 }

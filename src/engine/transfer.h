@@ -118,8 +118,6 @@ uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r);
 bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len);
 /* Frees what a request has of remote memory. */
 void tw_transfer_forget(struct tw_peer *p, struct tw_req *r);
-/* Reads some pieces; whether anything moved. */
-bool tw_transfer_pull(struct tw_peer *p);
 /* Sends and moves what there is room for; whether anything moved. */
 bool tw_transfer_flush(struct tw_peer *p);
 /* Goes on where gets have begun, ended or become necessary. */

@@ -13,10 +13,10 @@
 #define GET_BYTES 8192		   /* bytes that a get moves in a microsecond */
 #define AWAIT_MAX (1u << 20)	   /* a look lasts no longer than a get of so many bytes */
 #define AWAIT_YIELD_US 1	   /* a peer that has a processor polls within this time */
-#define PUSH_BUDGET 16		   /* pieces pushed in one go */
+#define SEND_BUDGET 16		   /* pieces sent in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
 #define REMOTE_PIECE (1024 * 1024) /* and of one from another host */
-#define PULL_BUDGET 2		   /* pieces pulled in one go */
+#define MOVE_BUDGET 2		   /* pieces moved by get or put in one go */
 
 /* Which protocol --------------------------------------------------------------- */
 
@@ -66,9 +66,9 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 
 	if (!r->xfer_len)
 		e = TW_ON_EMPTY;
-	else if (!r->remote_address || !p->link->can_get || p->ep->rndv == TW_RNDV_PUSH)
+	else if (!r->remote_address || !p->link->can_get || p->ep->rndv == TW_RNDV_COPY)
 		e = TW_ON_COPY;
-	else if (!p->link->by_cpu || p->ep->rndv == TW_RNDV_PULL)
+	else if (!p->link->by_cpu || p->ep->rndv == TW_RNDV_GET)
 		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
 	else if ((p->ep->host.state == TW_SERVED && !p->ep->awaited) || !await_poll(p, r->xfer_len))
@@ -187,14 +187,15 @@ static void copied(struct tw_ep *ep)
 	tw_rings_show_poll(ep->host.rxqs.rx, ep->host.rxqs.nactive, tw_clock());
 }
 
-bool tw_transfer_pull(struct tw_peer *p)
+/* Gets and puts some pieces; whether anything moved. */
+static bool move_some(struct tw_peer *p)
 {
 	bool moved = false;
 
-	for (int budget = PULL_BUDGET; budget > 0 && !tw_list_empty(&p->pulling); budget--) {
-		struct tw_req *r = tw_list_first(&p->pulling, struct tw_req, link);
+	for (int budget = MOVE_BUDGET; budget > 0 && !tw_list_empty(&p->moving); budget--) {
+		struct tw_req *r = tw_list_first(&p->moving, struct tw_req, link);
 
-		if (!(tw_is_access(r) ? tw_window_pull : get_piece)(p, r))
+		if (!(tw_is_access(r) ? tw_window_move : get_piece)(p, r))
 			break;
 		copied(p->ep);
 		moved = true;
@@ -211,7 +212,7 @@ void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err)
 		r->failed = (uint8_t)err;
 	r->gets--;
 	/* Places for further ones, of whichever receive. */
-	if (!tw_list_empty(&p->pulling))
+	if (!tw_list_empty(&p->moving))
 		tw_peer_work(p);
 	tw_transfer_continue(p, r);
 }
@@ -236,16 +237,13 @@ static bool move_send_piece(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-static bool push(struct tw_peer *p)
+static bool move_sends(struct tw_peer *p)
 {
 	bool moved = false;
 
-	for (int budget = PUSH_BUDGET; budget > 0 && !tw_list_empty(&p->pushing);) {
-		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
-
-		if (!move_send_piece(p, r))
+	for (int budget = SEND_BUDGET; budget > 0 && !tw_list_empty(&p->sending); budget--) {
+		if (!move_send_piece(p, tw_list_first(&p->sending, struct tw_req, link)))
 			break;
-		budget--;
 		moved = true;
 	}
 	if (moved)
@@ -282,10 +280,10 @@ bool tw_transfer_flush(struct tw_peer *p)
 {
 	bool moved = send_replies(p);
 
-	if (!tw_list_empty(&p->pulling))
-		moved |= tw_transfer_pull(p);
-	if (!tw_list_empty(&p->pushing))
-		moved |= push(p);
+	if (!tw_list_empty(&p->moving))
+		moved |= move_some(p);
+	if (!tw_list_empty(&p->sending))
+		moved |= move_sends(p);
 	/* Of what has ended in that. */
 	moved |= send_replies(p);
 	return_credits(p);

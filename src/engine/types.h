@@ -283,10 +283,10 @@ struct tw_peer {
 	struct tw_list sendq;	 /* in order, waiting for space */
 	struct tw_list work;	 /* on ep->work when something can be sent */
 	struct tw_list connects; /* requests that wait for it */
-	struct tw_list pushing;	 /* sends whose data the other side has requested */
+	struct tw_list sending;	 /* sends whose data the other side has requested */
 	struct tw_list waiting;	 /* for a reply of the other side */
 	struct tw_list replying; /* requests for which a packet is due */
-	struct tw_list pulling;
+	struct tw_list moving;	 /* requests whose data this side gets or puts */
 	struct tw_req *rx_req;
 	uint64_t rx_imm;	  /* of the packet that is being taken */
 	struct tw_source *source; /* of receives from it only, or NULL */

@@ -63,7 +63,7 @@ static void unexp_redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_r
 	tw_unexp_msg_put(ep, u);
 }
 
-static void unexp_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+static void unexp_start(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
@@ -91,7 +91,7 @@ static tw_noinline void unexp_receive_slow_path(struct tw_ep *ep, struct tw_unex
 		return;
 	}
 	if (u->state == TW_U_ANNOUNCED) {
-		unexp_pull(ep, u, r);
+		unexp_start(ep, u, r);
 		return;
 	}
 	if (r->flags & TW_R_CLAIM) {

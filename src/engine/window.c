@@ -38,7 +38,7 @@ static unsigned window_wanted(const struct tw_req *r)
 static bool served(const struct tw_peer *p, const struct tw_req *r)
 {
 	return r->kind == TW_ATOMIC || r->tries > 1 || !p->link->can_get ||
-	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_PUSH;
+	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_COPY;
 }
 
 /* A piece that the owner's engine moves. It ends with a REPLY. */
@@ -81,7 +81,7 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 	return TW_PENDING;
 }
 
-static bool pull_piece(struct tw_peer *p, struct tw_req *r)
+static bool move_piece(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_import *w = r->import;
 	bool by_owner = served(p, r);
@@ -101,7 +101,7 @@ static bool pull_piece(struct tw_peer *p, struct tw_req *r)
 	return tw_transfer_begun(p, r, err, covered);
 }
 
-bool tw_window_pull(struct tw_peer *p, struct tw_req *r)
+bool tw_window_move(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_import *w = r->import;
 	enum tw_status status;
@@ -121,14 +121,14 @@ bool tw_window_pull(struct tw_peer *p, struct tw_req *r)
 			 : tw_window_check(w->grant.rights, w->grant.len, window_wanted(r),
 					   r->remote_address, r->len);
 	if (status == TW_S_OK)
-		return pull_piece(p, r);
+		return move_piece(p, r);
 	window_fail(p, r, status);
 	return true;
 }
 
 void tw_window_again(struct tw_peer *p, struct tw_req *r)
 {
-	p->ep->counters[TW_C_PULL_REFUSED]++;
+	p->ep->counters[TW_C_GET_REFUSED]++;
 	r->at = 0;
 	r->failed = TW_OK;
 	if (++r->tries == 1 && r->import->state == TW_IMPORT_OPEN && tw_key_size(p) &&
@@ -174,10 +174,10 @@ void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, 
 	r->asked = 0;
 	r->started = p->windows.flush;
 	p->windows.puts += r->kind != TW_READ;
-	alone = tw_list_empty(&p->pulling);
+	alone = tw_list_empty(&p->moving);
 	tw_transfer_step(p, r, TW_ON_ACCESS);
 	if (alone)
-		tw_window_pull(p, r);
+		tw_window_move(p, r);
 }
 
 void tw_window_notify(struct tw_req *r, uint64_t datum)

@@ -161,7 +161,7 @@ static inline bool tw_is_access(const struct tw_req *r)
 }
 
 /* Moves a piece of an access; false when there is no room. */
-bool tw_window_pull(struct tw_peer *p, struct tw_req *r);
+bool tw_window_move(struct tw_peer *p, struct tw_req *r);
 /* An access is refused: the key may have been lost with a path. In the state ACCESS again. */
 void tw_window_again(struct tw_peer *p, struct tw_req *r);
 /* An access is over. */

@@ -88,7 +88,7 @@ static inline struct tw_list *tw_window_list(struct tw_list *lists, uint64_t key
 /*
  * Knowledge of a window of a peer:
  *
- *   NEW     nothing; the first access that is pulled asks
+ *   NEW     nothing; the first access that is to move asks
  *   ASKED   accesses wait for the answer (TW_XFER_ASKING)
  *   OPEN    they go on
  *   ENDED   the owner has revoked it, or never had it: those that have begun end. After the

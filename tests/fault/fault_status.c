@@ -116,7 +116,7 @@ static void forbidden(struct side *s)
 	}
 	/* It was tried, or this is no test. */
 	if (s->rank == 1 && strcmp(tw_settings.rndv, "pull") == 0)
-		st_eq(counter(TW_C_PULL_REFUSED), 1);
+		st_eq(counter(TW_C_GET_REFUSED), 1);
 	still_good(s);
 }
 

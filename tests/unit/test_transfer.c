@@ -134,10 +134,10 @@ static void start(void)
 	peer->state = TW_PEER_UP;
 	tw_list_init(&peer->sendq);
 	tw_list_init(&peer->work);
-	tw_list_init(&peer->pushing);
+	tw_list_init(&peer->sending);
 	tw_list_init(&peer->waiting);
 	tw_list_init(&peer->replying);
-	tw_list_init(&peer->pulling);
+	tw_list_init(&peer->moving);
 	tw_list_init(&peer->windows.flushes);
 }
 

@@ -76,12 +76,12 @@ static void receiver(struct st_me *me)
 			vm_stop(shared->sender);
 		sends = vm_devices("rdma_sends");
 		packets = vm_devices("rcvd_pkts");
-		pulled = counter(TW_C_RNDV_PULL);
+		pulled = counter(TW_C_RNDV_GET);
 		copied = counter(TW_C_COPIED);
 		receive(me, match);
 		sends = vm_devices("rdma_sends") - sends;
 		packets = vm_devices("rcvd_pkts") - packets;
-		pulled = counter(TW_C_RNDV_PULL) - pulled;
+		pulled = counter(TW_C_RNDV_GET) - pulled;
 		copied = counter(TW_C_COPIED) - copied;
 		printf("%u bytes%s: %llu sends, %llu packets on the wire\n", LEN,
 		       match % 2 == STOPPED ? ", the sender stopped" : "",
@@ -116,7 +116,7 @@ static void sender(struct st_me *me)
 				(unsigned long long)match);
 		st_meet(&shared->met, 2);
 	}
-	st_eq(counter(TW_C_RNDV_PUSH), 0);
+	st_eq(counter(TW_C_RNDV_COPY), 0);
 }
 
 static void process(struct st_me *me)

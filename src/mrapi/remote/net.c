@@ -285,7 +285,7 @@ static mrapi_status_t net_open_endpoint(const uint64_t *hosts)
 	}
 	if (!strcmp(tw_settings.rmem, "served")) {
 		ep = tw_enter(handle);
-		ep->rndv = TW_RNDV_PUSH;
+		ep->rndv = TW_RNDV_COPY;
 		tw_leave(ep);
 	}
 	/* [set-up] */
