@@ -196,7 +196,7 @@ tw_shared void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 	struct tw_peer *p = u->peer;
 
 	if (tw_unlikely(u->sync))
-		tw_unexp_acknowledge(ep, u);
+		tw_unexp_acknowledge(u);
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
 	ep->counters[TW_C_RECV_DONE]++;
 	ep->counters[TW_C_RECV_BYTES] += u->len;

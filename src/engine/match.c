@@ -145,13 +145,6 @@ void tw_match_trim(struct tw_match *m)
 			shrink(&m->index[i], m->small[NMASKS + i]);
 }
 
-static inline void list_add(struct tw_match *m, struct tw_posted *p)
-{
-	p->table = NULL;
-	m->head.nlisted++;
-	tw_list_add_tail(&m->head.list, &p->list);
-}
-
 static inline void post_in(struct tw_match *m, struct tw_match_table *t, struct tw_posted *p)
 {
 	p->table = t;
@@ -210,7 +203,7 @@ static tw_noinline void post_slow(struct tw_match *m, struct tw_posted *p)
 		t = table_for(m, p->mask);
 	}
 	if (!t) {
-		list_add(m, p);
+		tw_match_enlist(&m->head, p);
 		return;
 	}
 	m->last = t;
@@ -307,7 +300,7 @@ static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 		sorted = merge(run[i], sorted);
 	while ((n = sorted)) {
 		sorted = n->next;
-		list_add(m, to_posted(n));
+		tw_match_enlist(&m->head, to_posted(n));
 	}
 }
 

@@ -82,19 +82,23 @@ void tw_match_arrive_indexed(struct tw_match *m, struct tw_unexp *u);
 void tw_match_remove_indexed(struct tw_match *m, struct tw_unexp *u);
 struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
 
+static inline void tw_match_enlist(struct tw_match_head *h, struct tw_posted *p)
+{
+	p->table = NULL;
+	h->nlisted++;
+	tw_list_add_tail(&h->list, &p->list);
+}
+
 /* Queues a receive that matches nothing that has arrived. Cannot fail. */
 static inline void tw_match_post(struct tw_match *m, struct tw_posted *p)
 {
 	struct tw_match_head *h = (struct tw_match_head *)m;
 
 	p->seq = h->posted_seq++;
-	if (tw_unlikely(h->live || h->nlisted >= TW_MATCH_LISTED)) {
+	if (tw_unlikely(h->live || h->nlisted >= TW_MATCH_LISTED))
 		tw_match_post_tables(m, p);
-		return;
-	}
-	p->table = NULL;
-	h->nlisted++;
-	tw_list_add_tail(&h->list, &p->list);
+	else
+		tw_match_enlist(h, p);
 }
 
 /* Queues a message that matches no posted receive. Cannot fail. */

@@ -4,29 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/fds.h"
-#include "shmem/sealed.h"
+#include "base/file.h"
 #include "base/sys.h"
 #include "engine/engine.h"
 #include "engine/layout.h"
+#include "shmem/sealed.h"
 
 static struct tw_stats_peer unseen; /* shared by the peers for which the page has no space */
-
-static void name_program(struct tw_stats *s)
-{
-	int fd = tw_sys_open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return;
-	n = tw_sys_read(fd, s->program, sizeof(s->program));
-	/* It ends with a newline. */
-	if (n > 0)
-		s->program[n - 1] = 0;
-	tw_sys_close(fd);
-}
 
 enum tw_err tw_stats_open(struct tw_ep *ep)
 {
@@ -52,7 +38,8 @@ enum tw_err tw_stats_open(struct tw_ep *ep)
 	s->self = (uintptr_t)ep;
 	if (ep->iface->name)
 		snprintf(s->interface, sizeof(s->interface), "%s", ep->iface->name);
-	name_program(s);
+	if (tw_file_line("/proc/self/comm", "", s->program, sizeof(s->program)))
+		s->program[strcspn(s->program, "\n")] = 0;
 	s->magic = TW_STATS_MAGIC;
 	ep->stats = s;
 	ep->stats_fd = tw_fd_own(fd);

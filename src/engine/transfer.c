@@ -217,6 +217,7 @@ bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_eve
 		return false;
 	tw_req_forget(r);
 	r->peer = p;
+	r->msg_len = 0;
 	r->remote = ref;
 	tw_transfer_step(p, r, e);
 	return true;

@@ -130,19 +130,10 @@ static void unexp_unanswered(struct tw_peer *p)
 	tw_peer_work(p);
 }
 
-void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
+void tw_unexp_acknowledge(const struct tw_unexp_msg *u)
 {
-	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
-
-	if (!r) {
+	if (!tw_transfer_note(u->peer, tw_ref_unpack(u->unexp.name), TW_ON_MATCHED_SYNC))
 		unexp_unanswered(u->peer);
-		return;
-	}
-	tw_req_forget(r);
-	r->peer = u->peer;
-	r->msg_len = 0;
-	r->remote = tw_ref_unpack(u->unexp.name);
-	tw_transfer_step(u->peer, r, TW_ON_MATCHED_SYNC);
 }
 
 void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)

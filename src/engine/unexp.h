@@ -47,7 +47,7 @@ static inline void tw_unexp_unqueue(struct tw_ep *ep, struct tw_unexp_msg *u)
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
 /* tw_unexp_take() in fast.h: its memory is the caller's, who returns it by tw_unexp_msg_put(). */
 /* Sends ACK for a synchronous message that the caller has taken. */
-void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u);
+void tw_unexp_acknowledge(const struct tw_unexp_msg *u);
 void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Drops one that its sender has taken back: without a reply. */
 void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u);

@@ -44,6 +44,18 @@ static struct window *owner_find(const struct tw_ep *ep, uint64_t key)
 	return NULL;
 }
 
+/* One that has been deregistered, and that peers still know. */
+static struct window *owner_find_ending(const struct tw_ep *ep, uint64_t number)
+{
+	if (!ep->windows)
+		return NULL;
+	tw_list_walk(&ep->windows->ending, struct window, w, node) {
+		if (w->number == number)
+			return w;
+	}
+	return NULL;
+}
+
 enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigned rights,
 			       uint64_t *key)
 {
@@ -159,19 +171,13 @@ static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 
 static enum tw_err released(struct tw_peer *p, const struct tw_window_msg *m)
 {
-	struct tw_windows *ws = p->ep->windows;
+	struct window *w = owner_find_ending(p->ep, m->number);
+	struct grant *g = w ? grant_of(w, p) : NULL;
 
-	if (!ws)
+	if (!g)
 		return TW_EPROTO;
-	tw_list_walk(&ws->ending, struct window, w, node) {
-		struct grant *g = w->number == m->number ? grant_of(w, p) : NULL;
-
-		if (!g)
-			continue;
-		end_grant(p->ep, g, true);
-		return TW_OK;
-	}
-	return TW_EPROTO;
+	end_grant(p->ep, g, true);
+	return TW_OK;
 }
 
 /* The end of a window ----------------------------------------------------------- */
@@ -206,36 +212,33 @@ uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 
 void tw_window_take_back(struct tw_ep *ep, uint64_t number)
 {
-	if (!number)
+	struct window *w = owner_find_ending(ep, number);
+
+	if (!w)
 		return;
-	tw_list_walk(&ep->windows->ending, struct window, w, node) {
-		if (w->number != number)
-			continue;
-		tw_list_walk(&w->grants, struct grant, g, of_window)
-			deregister(g);
-		return;
-	}
+	tw_list_walk(&w->grants, struct grant, g, of_window)
+		deregister(g);
 }
 
 bool tw_window_ended(struct tw_ep *ep, void *number)
 {
-	tw_list_walk(&ep->windows->ending, struct window, w, node) {
-		if (w->number != *(uint64_t *)number)
-			continue;
+	struct window *w = owner_find_ending(ep, *(uint64_t *)number);
+
+	if (w)
 		revoke_grants(w); /* where memory was short */
-		return false;
-	}
-	return true;
+	return !w;
 }
 
 /* Whether all peers that knew it have been told. */
 static bool window_revoked(const struct tw_ep *ep, uint64_t number)
 {
-	tw_list_walk(&ep->windows->ending, const struct window, w, node) {
-		tw_list_walk(&w->grants, const struct grant, g, of_window) {
-			if (w->number == number && !g->revoked)
-				return false;
-		}
+	const struct window *w = owner_find_ending(ep, number);
+
+	if (!w)
+		return true;
+	tw_list_walk(&w->grants, const struct grant, g, of_window) {
+		if (!g->revoked)
+			return false;
 	}
 	return true;
 }
