@@ -32,14 +32,6 @@ static int conn_watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 	return tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-void tw_shm_let_go(struct tw_shm_ep *ep, int fd)
-{
-	if (fd < 0)
-		return;
-	tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_DEL, fd, NULL);
-	tw_fd_close(fd);
-}
-
 static struct tw_ident hello_ident(const struct tw_shm_hello *h)
 {
 	return (struct tw_ident){h->nic_id, h->endpoint_id, h->session,
@@ -58,20 +50,6 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 	l->link.max_payload = tw_ring_max_payload(nbytes);
 	/* Not 0: l->rang == 0 means that the peer was never rung. */
 	tw_shm_show_armed(l, tw_clock());
-}
-
-/* Takes a socket into use, on either side. */
-static enum tw_err conn_adopt(struct tw_shm_link *l, int sock)
-{
-	if (tw_sock_peer(sock, &l->link.pid)) {
-		tw_fd_close(sock);
-		return TW_EPERM;
-	}
-	l->sock = sock;
-	l->link.can_get = l->link.pid > 0;
-	l->link.by_cpu = true;
-	l->sock_watch.ready = tw_shm_conn_ready;
-	return conn_watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
 }
 
 /* A forked child may keep the socket open, so the process is watched as well. */
@@ -96,58 +74,6 @@ static void watch_process(struct tw_shm_link *l)
 	l->pid_watch.ready = pid_ready;
 	if (l->pidfd >= 0)
 		conn_watch(l->ep, l->pidfd, &l->pid_watch);
-}
-
-enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map)
-{
-	size_t size = tw_rings_size(nslots, nbytes);
-	enum tw_err err = tw_sealed_make("tagwire-ring", size, TW_SEALS, fd, map);
-
-	if (err != TW_OK || tw_rings_make(*map, nslots))
-		return err;
-	munmap(*map, size);
-	tw_sys_close(*fd);
-	*map = NULL;
-	return TW_ENOMEM;
-}
-
-static enum tw_err conn_introduce(struct tw_shm_link *l)
-{
-	struct tw_shm_hello h;
-	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
-	enum tw_err err;
-	int fd;
-
-	err = tw_shm_segment_make(nslots, nbytes, &fd, &l->map);
-	if (err != TW_OK)
-		return err;
-	lay_out(l, true, nslots, nbytes);
-	tw_shm_hello_fill(l->ep, &h, TW_SHM_CONNECT, &l->me);
-	err = tw_shm_hello_send(l->sock, &h, &fd);
-	tw_sys_close(fd);
-	l->state = TW_SHM_WAITING;
-	return err;
-}
-
-enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
-{
-	int sock;
-	enum tw_err err = tw_shm_dial(l->to_nic, l->to_eid, &sock);
-
-	if (err == TW_AGAIN) {
-		l->state = TW_SHM_RETRY;
-		l->deadline = tw_clock() + tw_clock_us(RETRY_US);
-		l->ep->host->up->timer(l->ep->host, l->deadline);
-		return TW_OK;
-	}
-	if (err == TW_EPERM)
-		l->ep->host->up->trouble(
-			l->ep->host, l->link.peer, err,
-			"it is another user's, who shares no memory with this one",
-			"TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
-	if (err == TW_OK)
-		err = conn_adopt(l, sock);
-	return err == TW_OK ? conn_introduce(l) : err;
 }
 
 /* Takes over what the other side says of itself. */
@@ -275,7 +201,7 @@ static void await_hello(struct tw_shm_link *l)
 	tw_shm_link_end(l);
 }
 
-void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
+static void conn_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, sock_watch);
 
@@ -292,6 +218,72 @@ void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
 	default:
 		break;
 	}
+}
+
+/* Takes a socket into use, on either side. */
+static enum tw_err conn_adopt(struct tw_shm_link *l, int sock)
+{
+	if (tw_sock_peer(sock, &l->link.pid)) {
+		tw_fd_close(sock);
+		return TW_EPERM;
+	}
+	l->sock = sock;
+	l->link.can_get = l->link.pid > 0;
+	l->link.by_cpu = true;
+	l->sock_watch.ready = conn_ready;
+	return conn_watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
+}
+
+enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map)
+{
+	size_t size = tw_rings_size(nslots, nbytes);
+	enum tw_err err = tw_sealed_make("tagwire-ring", size, TW_SEALS, fd, map);
+
+	if (err != TW_OK || tw_rings_make(*map, nslots))
+		return err;
+	munmap(*map, size);
+	tw_sys_close(*fd);
+	*map = NULL;
+	return TW_ENOMEM;
+}
+
+static enum tw_err conn_introduce(struct tw_shm_link *l)
+{
+	struct tw_shm_hello h;
+	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
+	enum tw_err err;
+	int fd;
+
+	err = tw_shm_segment_make(nslots, nbytes, &fd, &l->map);
+	if (err != TW_OK)
+		return err;
+	lay_out(l, true, nslots, nbytes);
+	tw_shm_hello_fill(l->ep, &h, TW_SHM_CONNECT, &l->me);
+	err = tw_shm_hello_send(l->sock, &h, &fd);
+	tw_sys_close(fd);
+	l->state = TW_SHM_WAITING;
+	return err;
+}
+
+enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
+{
+	int sock;
+	enum tw_err err = tw_shm_dial(l->to_nic, l->to_eid, &sock);
+
+	if (err == TW_AGAIN) {
+		l->state = TW_SHM_RETRY;
+		l->deadline = tw_clock() + tw_clock_us(RETRY_US);
+		l->ep->host->up->timer(l->ep->host, l->deadline);
+		return TW_OK;
+	}
+	if (err == TW_EPERM)
+		l->ep->host->up->trouble(
+			l->ep->host, l->link.peer, err,
+			"it is another user's, who shares no memory with this one",
+			"TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
+	if (err == TW_OK)
+		err = conn_adopt(l, sock);
+	return err == TW_OK ? conn_introduce(l) : err;
 }
 
 static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/fds.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "providers/shm/shm.h"
 
 #define SHRINK_US 1000000     /* a ring is idle after this long without a packet */
@@ -101,10 +103,19 @@ static void leave_poll_set(struct tw_shm_link *l)
 	move_to(l, --l->ep->host->rxqs.n);
 }
 
+/* A child that holds a copy would keep the events coming. */
+static void link_close_watched(struct tw_shm_link *l, int fd)
+{
+	if (fd < 0)
+		return;
+	tw_sys_epoll_ctl(l->ep->host->epfd, EPOLL_CTL_DEL, fd, NULL);
+	tw_fd_close(fd);
+}
+
 void tw_shm_link_close_fds(struct tw_shm_link *l)
 {
-	tw_shm_let_go(l->ep, l->sock);
-	tw_shm_let_go(l->ep, l->pidfd);
+	link_close_watched(l, l->sock);
+	link_close_watched(l, l->pidfd);
 	l->sock = l->pidfd = -1;
 }
 

@@ -120,9 +120,6 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep);
 enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
-void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
-/* Closes a descriptor that is watched; a child that holds a copy would keep its events coming. */
-void tw_shm_let_go(struct tw_shm_ep *ep, int fd);
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
 
 /*
