@@ -252,18 +252,11 @@ static inline int tw_sys_fcntl(int fd, int cmd, void *arg)
 #endif
 }
 
-static inline void tw_sys_nonblock(int fd)
+static inline void tw_sys_set_blocking(int fd, bool blocks)
 {
-	int flags = tw_sys_fcntl(fd, F_GETFL, NULL);
+	int flags = tw_sys_fcntl(fd, F_GETFL, NULL) & ~O_NONBLOCK;
 
-	tw_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(flags | O_NONBLOCK));
-}
-
-static inline void tw_sys_block(int fd)
-{
-	int flags = tw_sys_fcntl(fd, F_GETFL, NULL);
-
-	tw_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(flags & ~O_NONBLOCK));
+	tw_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(blocks ? flags : flags | O_NONBLOCK));
 }
 
 /* ----------------------------------------------------------------------- files */

@@ -95,7 +95,7 @@ enum tw_err tw_verbs_device_open(struct tw_verbs *v)
 		v->host.log(TW_LOG_WARN, "verbs: no connection manager: %s", strerror(errno));
 		return TW_EUNREACH;
 	}
-	tw_sys_nonblock(v->events->fd);
+	tw_sys_set_blocking(v->events->fd, false);
 	if (!device_listen_at(v, board) && !listen_anywhere(v)) {
 		v->host.log(TW_LOG_INFO, "verbs: no RDMA device that is up has an address here");
 		return TW_EUNREACH;

@@ -257,10 +257,10 @@ static bool verbs_open_queues(struct tw_verbs *v)
 	v->channel = v->pd ? ibv_create_comp_channel(v->ctx) : NULL;
 	if (!v->channel)
 		return false;
-	tw_sys_nonblock(v->channel->fd);
+	tw_sys_set_blocking(v->channel->fd, false);
 	v->cq = ibv_create_cq(v->ctx, (int)cqe, v, v->channel, 0);
 	v->srq = v->cq ? ibv_create_srq(v->pd, &srq) : NULL;
-	tw_sys_nonblock(v->ctx->async_fd);
+	tw_sys_set_blocking(v->ctx->async_fd, false);
 	return v->srq && try_inline(v) && tw_verbs_rx_grow(v) && verbs_watch(v, v->channel->fd) &&
 	       verbs_watch(v, v->events->fd) && verbs_watch(v, v->ctx->async_fd) &&
 	       verbs_watch(v, v->timer);

@@ -71,7 +71,7 @@ int tw_mrapi_dial(int *fd, uint32_t proc)
 		tw_fd_close(*fd);
 		return err;
 	}
-	tw_sys_block(*fd);
+	tw_sys_set_blocking(*fd, true);
 	tw_mrapi_limit_sends(*fd);
 	return 0;
 }
