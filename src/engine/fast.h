@@ -29,7 +29,7 @@ static inline bool tw_fast_asleep(const struct tw_ring_tx *txq)
 	return tw_idle_by_any(atomic_load_explicit(&txq->ring->reader.armed, memory_order_relaxed));
 }
 
-bool tw_fast_wake(struct tw_ring_tx *txq); /* true */
+void tw_fast_wake(struct tw_ring_tx *txq);
 
 /* Where a message goes: constants, which specialise the one function that writes it. */
 enum tw_eager_class {
@@ -93,7 +93,9 @@ static tw_inline bool tw_inject_slot(struct tw_ep *ep, const void *data, uint32_
 	if (tw_unlikely(!txq) || tw_unlikely(!tw_eager_fits(txq, TW_EAGER_SLOT, len, false)))
 		return tw_inject(ep, data, len, match, to, NULL);
 	tw_eager_write(txq, TW_EAGER_SLOT, data, len, match, NULL);
-	return tw_likely(!tw_fast_asleep(txq)) || tw_fast_wake(txq);
+	if (tw_unlikely(tw_fast_asleep(txq)))
+		tw_fast_wake(txq);
+	return true;
 }
 
 /*

@@ -325,12 +325,11 @@ static inline void count_whole(struct tw_peer *p)
 	txq_open(p);
 }
 
-bool tw_fast_wake(struct tw_ring_tx *txq)
+void tw_fast_wake(struct tw_ring_tx *txq)
 {
 	struct tw_link *link = txq->back->link;
 
 	link->provider->wake(link);
-	return true;
 }
 
 bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match, struct tw_addr to,
@@ -342,7 +341,9 @@ bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 
 	if (txq && tw_eager_fits(txq, TW_EAGER_ANY, len, imm)) {
 		tw_eager_write(txq, TW_EAGER_ANY, data, len, match, imm);
-		return tw_likely(!tw_fast_asleep(txq)) || tw_fast_wake(txq);
+		if (tw_unlikely(tw_fast_asleep(txq)))
+			tw_fast_wake(txq);
+		return true;
 	}
 	p = tw_peer_at(ep, to);
 	if (imm)
