@@ -3,10 +3,6 @@
  * The bare cache line between the two ends. Ends that one process forked share its memory; others
  * of one host, as a launcher starts them, share a memory file of the leading end.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "line.h"
 
 #include <fcntl.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "mcapi_ends.h"
 
 #include <sched.h>

@@ -4,10 +4,6 @@
  * a process of this host. One leads: it gives orders in shared memory, measures
  * and reports; the other follows.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <inttypes.h>
 #include <stdbool.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The measurements of mrapi_perf, and its second process. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>

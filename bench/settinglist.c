@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows the table that the library itself reads: base/settings.def. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* secure_getenv */
-#endif
-
 #include "settinglist.h"
 
 #include <inttypes.h>

@@ -8,10 +8,6 @@
  *	pipe:SIZE	MB/s by both: one copies into a ring, the other out of it
  *	halves:SIZE	MB/s by both: each copies a half, at once
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "work.h"
 
 #define LINES 256 /* of the ring */

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "peek.h"
 
 #include <errno.h>

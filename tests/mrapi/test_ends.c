@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A node ends beside a call of another thread or process, at a moment that the test chooses. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <sched.h>

@@ -3,9 +3,6 @@
  * Other users' processes cannot stop mx_why: a segment that becomes shorter while it is read, pipes
  * in place of memory, and a name that would command the terminal.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
