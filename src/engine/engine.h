@@ -144,6 +144,11 @@ static inline void tw_wake_due(struct tw_ep *ep)
 
 /* Makes the endpoint's descriptors ready. */
 void tw_wake_leader(struct tw_ep *ep);
+/*
+ * idle.c: called before the lock is released with work unfinished. The next poll or the service
+ * thread continues it.
+ */
+void tw_progress_request(struct tw_ep *ep);
 
 /* True if something is in progress that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)
@@ -164,6 +169,14 @@ tw_shared void tw_leave(struct tw_ep *ep)
 		return;
 	tw_wake_due(ep);
 	tw_unlock(&s->lock);
+}
+
+/* Leaves after a call that may leave work unfinished. */
+static inline void tw_leave_unfinished(struct tw_ep *ep)
+{
+	if (tw_unlikely(tw_unfinished(ep)))
+		tw_progress_request(ep);
+	tw_leave(ep);
 }
 
 /* Leaves as tw_enter_fast() has entered, unless tw_leave() has more to do than to unlock. */
@@ -472,11 +485,6 @@ void tw_timer(struct tw_host *host, uint64_t when);
 /* Does what is due, and sets the next deadline. */
 void tw_expire(struct tw_ep *ep);
 void tw_expire_due(struct tw_ep *ep, uint64_t now);
-/*
- * Called before the lock is released with work unfinished: the next poll or the service
- * thread continues it.
- */
-void tw_progress_request(struct tw_ep *ep);
 /*
  * For the service thread, without the lock: does what is due at an endpoint, or checks it
  * because a descriptor is ready. Both return the tick of the next check, or 0.

@@ -313,7 +313,7 @@ void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr)
 		e->dests[addr] = NULL;
 		free(d);
 	}
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 }
 
 struct tw_req *tw_fi_dests_take(struct tw_fi_ep *e, const void *context)
@@ -340,7 +340,7 @@ void tw_fi_dests_abandon(struct tw_fi_ep *e)
 		if (e->dests[i])
 			fail_pending(ep, e->dests[i], TW_S_CLOSED);
 	if (ep)
-		tw_fi_leave(ep);
+		tw_leave_unfinished(ep);
 }
 
 void tw_fi_dests_free(struct tw_fi_ep *e)

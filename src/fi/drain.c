@@ -298,7 +298,7 @@ bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagg
 	}
 	if (!has_ended_none(e, ep))
 		tw_fi_drain(e, ep);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return read;
 }
 

@@ -37,7 +37,7 @@ static void ep_finish(struct tw_fi_ep *e)
 	tw_poll_events(ep);
 	tw_progress(ep);
 	tw_wait(ep, all_over, e, CLOSE_US);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 }
 
 /* Those who wait for its queues and counters are not told of it any more. */
@@ -141,7 +141,7 @@ static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
 		atomic_fetch_add(&cq->w.refs, 1);
 	}
 	set_bits(e);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ static int bind_cntr(struct tw_fi_ep *e, struct tw_fi_cntr *c, uint64_t flags)
 		atomic_fetch_add(&c->w.refs, 1);
 	}
 	tw_fi_tx_choose(e);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return 0;
 }
 
@@ -219,7 +219,7 @@ static int enable(struct tw_fi_ep *e)
 	if (!ep)
 		return -FI_EOPBADSTATE;
 	e->enabled = true;
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static int op_flags(struct tw_fi_ep *e, bool set, uint64_t *arg)
 		return -FI_EOPBADSTATE;
 	*(tx ? &e->tx_flags : &e->rx_flags) = flags;
 	set_bits(e);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return 0;
 }
 

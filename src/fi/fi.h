@@ -311,13 +311,6 @@ static inline struct tw_ep *tw_fi_enter(const struct tw_fi_ep *e)
 	return tw_enter(e->handle);
 }
 
-static inline void tw_fi_leave(struct tw_ep *ep)
-{
-	if (tw_unlikely(tw_unfinished(ep)))
-		tw_progress_request(ep);
-	tw_leave(ep);
-}
-
 /* info.c */
 int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		  const struct fi_info *hints, struct fi_info **info);

@@ -22,7 +22,7 @@ static int open_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 	if (!ep)
 		return 0;
 	err = tw_window_register(ep, m->base, m->len, m->rights | tell, &key);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return err == TW_OK ? 0 : err == TW_EFAULT ? -FI_EINVAL : -FI_ENOMEM;
 }
 
@@ -45,7 +45,7 @@ static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 	if (ep) {
 		number = tw_window_end(ep, m->fid.key);
 		ended = !number || tw_window_ended(ep, &number);
-		tw_fi_leave(ep);
+		tw_leave_unfinished(ep);
 	}
 	while (!ended && tw_clock() < end) {
 		progress_all(m->domain);
@@ -53,13 +53,13 @@ static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 		if (!ep)
 			return;
 		ended = tw_wait(ep, tw_window_ended, &number, LOOK_US) == TW_W_TRUE;
-		tw_fi_leave(ep);
+		tw_leave_unfinished(ep);
 	}
 	ep = ended ? NULL : tw_fi_enter(e);
 	if (!ep)
 		return;
 	tw_window_take_back(ep, number);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 }
 
 static void close_windows(struct tw_fi_mr *m)

@@ -201,7 +201,7 @@ void tw_fi_claimed_drop(struct tw_fi_ep *e)
 		return;
 	while ((x = tw_list_take(&e->claimed, struct tw_unexp, all)))
 		tw_unexp_drop(ep, tw_container(x, struct tw_unexp_msg, unexp));
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 }
 
 /* Into a buffer for many messages. */
@@ -232,7 +232,7 @@ static ssize_t recv_op(struct fid_ep *fid, const struct op *op, uint64_t flags)
 		rc = recv_multi(e, ep, op);
 	else
 		rc = flags & FI_PEEK ? recv_peek(e, ep, op, flags) : recv_claim(e, ep, op, flags);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return rc;
 }
 
@@ -269,7 +269,7 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->slow_path) || !ep->reqs.free ||
 			e->nrx >= e->rx_size || !tw_list_empty(&e->multis) ||
 			(one && !known_source(e, from)))) {
-		tw_fi_leave(ep);
+		tw_leave_unfinished(ep);
 		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	}
 	r = tw_recv_prepare(ep, buf, (uint32_t)len, key, mask);
@@ -473,6 +473,6 @@ ssize_t tw_fi_cancel(fid_t fid, void *context)
 			rc = cancel_send(ep, context);
 	}
 	tw_fi_drain(e, ep);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return rc;
 }

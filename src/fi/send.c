@@ -138,7 +138,7 @@ ssize_t tw_fi_op_begin(struct tw_fi_ep *e, const struct tw_fi_op *op, const stru
 	if (!ep)
 		return -FI_EOPBADSTATE;
 	rc = begin_entered(e, ep, op, a);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return rc;
 }
 
@@ -201,7 +201,7 @@ static ssize_t fi_send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struc
 {
 	ssize_t rc = fi_send_inject(e, ep, op) ? 0 : begin_entered(e, ep, op, NULL);
 
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return rc;
 }
 
@@ -223,7 +223,7 @@ static tw_noinline ssize_t fi_send_slow(struct tw_fi_ep *e, struct tw_ep *ep, co
 		return -FI_EOPBADSTATE;
 	if ((buf || !len) && len <= UINT32_MAX)
 		return fi_send_entered(e, ep, &op);
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return buf ? -FI_EMSGSIZE : -FI_EINVAL;
 }
 
@@ -236,7 +236,7 @@ static tw_noinline ssize_t fi_sent_slow_path(struct tw_fi_ep *e, struct tw_ep *e
 	if (e->tx_cq)
 		tw_fi_woken(&e->tx_cq->w);
 	ep->events++;
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	return 0;
 }
 

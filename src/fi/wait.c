@@ -174,7 +174,7 @@ static bool arm_all(struct tw_fi_waiter *w, uint64_t seen)
 		tw_fi_drain(w->eps[i], ep);
 		ep->awaited = true;
 		idle &= !w->ready(w, seen) && tw_idle_arm(ep);
-		tw_fi_leave(ep);
+		tw_leave_unfinished(ep);
 	}
 	tw_unlock(&w->lock);
 	return idle && !w->ready(w, seen);
@@ -233,7 +233,7 @@ static int sleep_in_engine(struct tw_fi_waiter *w, uint64_t seen, uint32_t signa
 	if (!ep)
 		return w->neps == 1 ? -FI_EOPBADSTATE : 0;
 	waited = tw_wait(ep, has_come, &s, left_until(end));
-	tw_fi_leave(ep);
+	tw_leave_unfinished(ep);
 	if (waited == TW_W_TIMEOUT)
 		return -FI_EAGAIN;
 	return atomic_load(&w->signals) == signals ? 0 : -FI_EAGAIN;

@@ -283,9 +283,7 @@ void tw_group_leave(struct tw_ep *ep)
 {
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
 		ep->iface->attend(ep);
-	if (tw_unlikely(tw_unfinished(ep)))
-		tw_progress_request(ep);
-	tw_leave(ep);
+	tw_leave_unfinished(ep);
 }
 
 void tw_group_poll_self(struct tw_ep *ep)

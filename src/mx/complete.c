@@ -50,7 +50,7 @@ static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, 
 	*result = (r->flags & TW_R_DONE) != 0;
 	if (*result)
 		collect(ep, r, status);
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return MX_SUCCESS;
 }
 
@@ -66,7 +66,7 @@ static tw_noinline mx_return_t test_slow(mx_endpoint_t endpoint, const mx_reques
 
 static tw_noinline mx_return_t complete_leave(struct tw_ep *ep)
 {
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return MX_SUCCESS;
 }
 

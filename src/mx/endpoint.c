@@ -264,7 +264,7 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, const char *function, uint64_t nic_i
 	rc = endpoint_connect_to(ep, nic_id, endpoint_id, filter, timeout, later, endpoint_addr,
 				 &status);
 	if (rc == MX_SUCCESS) {
-		tw_mx_leave(ep);
+		tw_leave_unfinished(ep);
 		return rc;
 	}
 	if (status == TW_S_OK)

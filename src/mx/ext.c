@@ -77,7 +77,7 @@ mx_return_t mx_arm_fd(mx_endpoint_t endpoint)
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	armed = tw_ep_fd_arm(ep, tw_mx_any_done);
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return armed ? MX_SUCCESS : MX_BUSY;
 }
 

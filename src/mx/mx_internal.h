@@ -173,14 +173,6 @@ static inline uint64_t tw_mx_timeout(uint32_t ms)
 	return ms == MX_INFINITE || ms == UINT32_MAX ? TW_FOREVER : 1000ull * ms;
 }
 
-/* Leaves after a call that may leave work unfinished. */
-static inline void tw_mx_leave(struct tw_ep *ep)
-{
-	if (tw_unlikely(tw_unfinished(ep)))
-		tw_progress_request(ep);
-	tw_leave(ep);
-}
-
 /* The end of a call with that result. ep: NULL if no such endpoint is open. */
 static inline mx_return_t tw_mx_end(struct tw_ep *ep, const char *function, mx_return_t rc)
 {
@@ -188,7 +180,7 @@ static inline mx_return_t tw_mx_end(struct tw_ep *ep, const char *function, mx_r
 		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
 	if (tw_unlikely(rc != MX_SUCCESS))
 		return tw_mx_leave_fail(ep, function, rc);
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return MX_SUCCESS;
 }
 

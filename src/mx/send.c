@@ -88,7 +88,7 @@ static tw_noinline mx_return_t mx_send_entered(struct tw_ep *ep, const mx_segmen
 	tw_send(ep, r, tw_mx_addr(to));
 	if (tw_unlikely(tw_mx_ep(ep)->request_us))
 		tw_mx_limit(ep, request);
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return MX_SUCCESS;
 }
 
@@ -157,7 +157,7 @@ static tw_noinline mx_return_t mx_sent_slow_path(struct tw_ep *ep, struct tw_rin
 	if (tw_fast_asleep(txq))
 		tw_fast_wake(txq);
 	ep->events++;
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return MX_SUCCESS;
 }
 
@@ -246,7 +246,7 @@ static mx_return_t leave_working(struct tw_ep *ep)
 	if (ep->has_work && !tw_in_handler(ep))
 		tw_flush(ep);
 	ep->events++;
-	tw_mx_leave(ep);
+	tw_leave_unfinished(ep);
 	return MX_SUCCESS;
 }
 
