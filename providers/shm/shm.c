@@ -75,9 +75,9 @@ void tw_shm_written(struct tw_shm_link *l, enum tw_send_class cls)
 	shm_written(l, cls);
 }
 
-static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_class cls,
-					    struct tw_hdr hdr, const struct iovec *iov,
-					    unsigned niov, uint32_t len)
+static tw_noinline enum tw_err shm_send_slow(struct tw_shm_link *l, enum tw_send_class cls,
+					     struct tw_hdr hdr, const struct iovec *iov,
+					     unsigned niov, uint32_t len)
 {
 	uint32_t reserve = tw_send_reserved(cls) ? 0 : TW_RING_RESERVE;
 	bool room;
@@ -102,7 +102,7 @@ static enum tw_err shm_do_send(struct tw_link *link, enum tw_send_class cls, str
 
 	if (tw_unlikely(cls != TW_SEND_PLAIN || niov != 1 || len > TW_RING_INLINE ||
 			l->state != TW_SHM_UP || !tw_ring_room_small(&l->tx)))
-		return shm_send_any(l, cls, hdr, iov, niov, len);
+		return shm_send_slow(l, cls, hdr, iov, niov, len);
 	tw_ring_write_small(&l->tx, hdr, iov->iov_base, len);
 	shm_written(l, TW_SEND_PLAIN);
 	return TW_OK;

@@ -87,7 +87,7 @@ bool tw_ep_fd_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 	if (tw_in_handler(ep) || !tw_pollable_clear(&ep->pollable))
 		return false;
 	pollable_disarm(ep);
-	/* A doorbell may be meant for a thread that sleeps in a call (progress_slow_path()). */
+	/* A doorbell may be meant for a thread that sleeps in a call (progress_slow()). */
 	if (ep->host.state != TW_ASLEEP)
 		tw_poll_events(ep);
 	tw_progress(ep);

@@ -139,7 +139,7 @@ static void yield_idle(struct tw_ep *ep)
 }
 
 /* The occasional work of a polling program. */
-static tw_noinline void progress_slow_path(struct tw_ep *ep)
+static tw_noinline void progress_slow(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 	uint64_t now = tw_clock();
@@ -236,7 +236,7 @@ unsigned tw_progress(struct tw_ep *ep)
 		tw_idle_event(ep, TW_IDLE_POLL);
 	/* First: packets of the doorbells that it reads are found below. */
 	if (tw_unlikely(left || atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
-		progress_slow_path(ep);
+		progress_slow(ep);
 	if (tw_unlikely(tw_poll_shows(polls)))
 		tw_rings_show_poll(ep->host.rxqs.rx, ep->host.rxqs.nactive, tw_clock());
 	n = poll_rxqs(ep, &left);

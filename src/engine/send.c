@@ -355,7 +355,7 @@ bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 }
 
 /* All that the fast path does not cover. */
-static tw_noinline void engine_send_any(struct tw_peer *p, struct tw_req *r)
+static tw_noinline void engine_send_slow(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;
 
@@ -395,7 +395,7 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_req_complete(ep, r, TW_S_OK);
 		count_whole(p);
 	} else {
-		engine_send_any(p, r);
+		engine_send_slow(p, r);
 		send_count(p);
 	}
 }

@@ -80,8 +80,8 @@ static void unexp_lost(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *
 	tw_req_complete(ep, r, TW_S_LOST);
 }
 
-static tw_noinline void unexp_receive_slow_path(struct tw_ep *ep, struct tw_unexp_msg *u,
-						struct tw_req *r)
+static tw_noinline void unexp_receive_slow(struct tw_ep *ep, struct tw_unexp_msg *u,
+					   struct tw_req *r)
 {
 	bool here = tw_unexp_is_whole(u) || u->state == TW_U_FETCHING;
 
@@ -112,7 +112,7 @@ void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r
 {
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
 	if (tw_unlikely(u->slow_path || (r->flags & TW_R_CLAIM))) {
-		unexp_receive_slow_path(ep, u, r);
+		unexp_receive_slow(ep, u, r);
 		return;
 	}
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
@@ -265,8 +265,8 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 }
 
 /* The interface has another idea; or the message is announced, and may come now. */
-static tw_noinline struct tw_unexp_msg *unexp_slow_path(struct tw_ep *ep, struct tw_unexp_msg *u,
-							enum tw_verdict verdict)
+static tw_noinline struct tw_unexp_msg *unexp_slow(struct tw_ep *ep, struct tw_unexp_msg *u,
+						   enum tw_verdict verdict)
 {
 	struct tw_posted *q = NULL;
 
@@ -289,7 +289,7 @@ static tw_inline void unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 	ep->events++;
 	if (tw_unlikely(verdict != TW_KEEP || u->state == TW_U_ANNOUNCED))
-		u = unexp_slow_path(ep, u, verdict);
+		u = unexp_slow(ep, u, verdict);
 	if (tw_unlikely(!u))
 		return;
 	ep->gauges[TW_G_UNEXPECTED]++;

@@ -228,8 +228,8 @@ static tw_noinline ssize_t fi_send_slow(struct tw_fi_ep *e, struct tw_ep *ep, co
 }
 
 /* A message has taken the fast path, and somebody sleeps or something is to be done. */
-static tw_noinline ssize_t fi_sent_slow_path(struct tw_fi_ep *e, struct tw_ep *ep,
-					     struct tw_ring_tx *txq)
+static tw_noinline ssize_t fi_sent_slow(struct tw_fi_ep *e, struct tw_ep *ep,
+					struct tw_ring_tx *txq)
 {
 	if (tw_fast_asleep(txq))
 		tw_fast_wake(txq);
@@ -284,7 +284,7 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	}
 	if (tw_unlikely(tw_fast_asleep(txq) || ep->slow_path ||
 			((bits & TW_FI_NOTIFY) && tw_fi_armed(&cq->w))))
-		return fi_sent_slow_path(e, ep, txq);
+		return fi_sent_slow(e, ep, txq);
 	tw_lock_leave(way);
 	return 0;
 }

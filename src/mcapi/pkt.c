@@ -285,7 +285,7 @@ static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mca
 	return MCAPI_SUCCESS;
 }
 
-static tw_noinline mcapi_status_t receive_late(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+static tw_noinline mcapi_status_t receive_slow(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 					       void **buffer, size_t *size)
 {
 	int timeout = e->timeout;
@@ -331,7 +331,7 @@ void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 	if (tw_likely(buffer != NULL))
 		*mcapi_status = receive_soon(n, e, buffer, received_size);
 	if (tw_unlikely(*mcapi_status == MCAPI_INCOMPLETE))
-		*mcapi_status = receive_late(n, e, buffer, received_size);
+		*mcapi_status = receive_slow(n, e, buffer, received_size);
 	tw_mcapi_leave(n->ep);
 }
 

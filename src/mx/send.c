@@ -99,9 +99,9 @@ static tw_noinline mx_return_t isend_entered(struct tw_ep *ep, const mx_segment_
 	return mx_send_entered(ep, list, count, to, match, context, request, 0, "mx_isend");
 }
 
-static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segment_t *list,
-					 uint32_t count, mx_endpoint_addr_t to, uint64_t match,
-					 void *context, mx_request_t *request)
+static tw_noinline mx_return_t isend_slow(mx_endpoint_t endpoint, const mx_segment_t *list,
+					  uint32_t count, mx_endpoint_addr_t to, uint64_t match,
+					  void *context, mx_request_t *request)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
@@ -152,7 +152,7 @@ void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r)
 		s->first = s->first->next;
 }
 
-static tw_noinline mx_return_t mx_sent_slow_path(struct tw_ep *ep, struct tw_ring_tx *txq)
+static tw_noinline mx_return_t mx_sent_slow(struct tw_ep *ep, struct tw_ring_tx *txq)
 {
 	if (tw_fast_asleep(txq))
 		tw_fast_wake(txq);
@@ -179,7 +179,7 @@ static tw_inline mx_return_t mx_send_sent(struct tw_ep *ep, struct tw_lock_way w
 					  struct tw_ring_tx *txq)
 {
 	if (tw_unlikely(tw_fast_asleep(txq) || ep->slow_path))
-		return mx_sent_slow_path(ep, txq);
+		return mx_sent_slow(ep, txq);
 	tw_lock_leave(way);
 	return MX_SUCCESS;
 }
@@ -210,12 +210,12 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	uint32_t len;
 
 	if (tw_unlikely(segments_count != 1))
-		return isend_any(endpoint, segments_list, segments_count, destination, match_send,
-				 context, request);
+		return isend_slow(endpoint, segments_list, segments_count, destination, match_send,
+				  context, request);
 	ep = tw_enter_fast((uint64_t)(uintptr_t)endpoint, &way);
 	if (tw_unlikely(!ep))
-		return isend_any(endpoint, segments_list, 1, destination, match_send, context,
-				 request);
+		return isend_slow(endpoint, segments_list, 1, destination, match_send, context,
+				  request);
 	txq = tw_fast_txq(ep, tw_mx_addr(destination));
 	if (tw_unlikely(!txq || !request || !segments_list || !segments_list->segment_ptr))
 		return isend_entered(ep, segments_list, 1, destination, match_send, context,
@@ -268,9 +268,9 @@ static tw_noinline mx_return_t irecv_entered(struct tw_ep *ep, const mx_segment_
 	return leave_working(ep);
 }
 
-static tw_noinline mx_return_t irecv_any(mx_endpoint_t endpoint, const mx_segment_t *list,
-					 uint32_t count, uint64_t match, uint64_t mask,
-					 void *context, mx_request_t *request)
+static tw_noinline mx_return_t irecv_slow(mx_endpoint_t endpoint, const mx_segment_t *list,
+					  uint32_t count, uint64_t match, uint64_t mask,
+					  void *context, mx_request_t *request)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
@@ -306,8 +306,8 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	struct tw_req *r;
 
 	if (tw_unlikely(!ep))
-		return irecv_any(endpoint, segments_list, segments_count, match_recv, match_mask,
-				 context, request);
+		return irecv_slow(endpoint, segments_list, segments_count, match_recv, match_mask,
+				  context, request);
 	if (tw_unlikely(ep->slow_path | tw_mx_ep(ep)->request_us | tw_mx_ep(ep)->context_mask |
 			(match_recv & ~match_mask)) ||
 	    tw_unlikely(!ep->reqs.free || segments_count != 1 || !segments_list ||

@@ -391,13 +391,13 @@ mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 	return status;
 }
 
-static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
+static tw_noinline void lock_slow(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 				  mrapi_timeout_t timeout, mrapi_status_t *status)
 {
 	tw_mrapi_set_status(status, tw_mrapi_mutex_take(handle, key, timeout));
 }
 
-static tw_noinline void taken_late(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+static tw_noinline void taken_slow(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				   mrapi_key_t *key, mrapi_status_t *status)
 {
 	tw_mrapi_set_status(status, mutex_taken(m, handle, me, key));
@@ -418,7 +418,7 @@ mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t 
 	return mutex_give_back(m, me) ? MRAPI_SUCCESS : MRAPI_ERR_MUTEX_NOTLOCKED;
 }
 
-static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
+static tw_noinline void unlock_slow(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
 				    mrapi_status_t *status)
 {
 	tw_mrapi_set_status(status, tw_mrapi_mutex_give(handle, key));
@@ -470,19 +470,19 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 
 	/* The common case, a free mutex, needs no stack frame. */
 	if (tw_unlikely(me == 0 || lock_key == NULL)) {
-		lock_late(mutex, lock_key, timeout, status);
+		lock_slow(mutex, lock_key, timeout, status);
 		return;
 	}
 	m = mutex_in(mutex);
 	/* Else a line that another core has would move twice: for the handle and for the lock. */
 	tw_prefetch_own(m);
 	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || !mutex_take(m, me))) {
-		lock_late(mutex, lock_key, timeout, status);
+		lock_slow(mutex, lock_key, timeout, status);
 		return;
 	}
 	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || recursive(m) ||
 			tw_mrapi_me_known() != me)) {
-		taken_late(m, mutex, me, lock_key, status);
+		taken_slow(m, mutex, me, lock_key, status);
 		return;
 	}
 	make_first_key(m, lock_key);
@@ -502,13 +502,13 @@ void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 	struct tw_mrapi_mutex *m;
 
 	if (tw_unlikely(me == 0 || lock_key == NULL)) {
-		unlock_late(mutex, lock_key, status);
+		unlock_slow(mutex, lock_key, status);
 		return;
 	}
 	m = mutex_in(mutex);
 	if (!tw_mrapi_is(&m->obj, mutex) || tw_unlikely(recursive(m)) ||
 	    tw_unlikely(!mutex_give_back(m, me))) {
-		unlock_late(mutex, lock_key, status);
+		unlock_slow(mutex, lock_key, status);
 		return;
 	}
 	tw_mrapi_set_status(status, MRAPI_SUCCESS);
