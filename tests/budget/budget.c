@@ -235,7 +235,7 @@ static void open_mx(void)
 /* By one protocol: others are tried now and then. */
 static void open_get(void)
 {
-	MUST(setenv("TAGWIRE_RNDV", "pull", 1) == 0 && setenv("TAGWIRE_EAGER_MAX", "8191", 1) == 0);
+	MUST(setenv("TAGWIRE_RNDV", "get", 1) == 0 && setenv("TAGWIRE_EAGER_MAX", "8191", 1) == 0);
 	open_mx();
 	MUST(unsetenv("TAGWIRE_RNDV") == 0 && unsetenv("TAGWIRE_EAGER_MAX") == 0);
 }

@@ -24,7 +24,7 @@
 
 static long rounds = 30;
 /* How who receives takes long messages: the survivor by the seed, victims in turn. */
-static const char *const ways[] = {"auto", "pull", "push"};
+static const char *const ways[] = {"auto", "get", "copy"};
 
 /* What the processes share. */
 struct shared {

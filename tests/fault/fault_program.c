@@ -394,9 +394,9 @@ static const struct {
 	{"cancelled waits, tcp", "self,tcp", "auto", cancelled_waits},
 	{"cancelled waits, ofi", "self,ofi", "auto", cancelled_over_libfabric},
 	{"windows", "self,shm", "auto", windows},
-	{"windows, copied", "self,shm", "push", windows},
+	{"windows, copied", "self,shm", "copy", windows},
 	{"windows, tcp", "self,tcp", "auto", windows},
-	{"messages", "self,shm", "pull", messages},
+	{"messages", "self,shm", "get", messages},
 	{"messages, auto", "self,shm", "auto", messages},
 };
 

@@ -115,7 +115,7 @@ static void forbidden(struct side *s)
 		meet();
 	}
 	/* It was tried, or this is no test. */
-	if (s->rank == 1 && strcmp(tw_settings.rndv, "pull") == 0)
+	if (s->rank == 1 && strcmp(tw_settings.rndv, "get") == 0)
 		st_eq(counter(TW_C_GET_REFUSED), 1);
 	still_good(s);
 }
@@ -197,7 +197,7 @@ static const struct {
 	int forbid;
 } cases[] = {
 	{"reading forbidden", "auto", forbidden, 1},
-	{"reading forbidden, pull", "pull", forbidden, 1},
+	{"reading forbidden, get", "get", forbidden, 1},
 	{"odd answers", "auto", odd_answers, 0},
 	{"no descriptors", "auto", no_descriptors, 0},
 };

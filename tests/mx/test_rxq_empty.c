@@ -253,7 +253,7 @@ static void requester(struct mxt_side *s)
 
 /*
  * While the program computes after it has got its message, its long one goes on its
- * way: pushed, asked for by a packet behind messages that it has not posted for.
+ * way: copied, asked for by a packet behind messages that it has not posted for.
  */
 static void answered(const char *way)
 {
@@ -282,14 +282,14 @@ static void answered(const char *way)
 	free(out);
 }
 
-Test(mx_sated, answers_pushed, .timeout = MXT_TIMEOUT)
+Test(mx_sated, answers_copied, .timeout = MXT_TIMEOUT)
 {
-	answered("push");
+	answered("copy");
 }
 
-Test(mx_sated, answers_pulled, .timeout = MXT_TIMEOUT)
+Test(mx_sated, answers_got, .timeout = MXT_TIMEOUT)
 {
-	answered("pull");
+	answered("get");
 }
 
 /* More than a ring holds, to a program that has got one of them and computes. */

@@ -73,14 +73,14 @@ static void all_sizes(const char *way)
 	mxt_two_end(&s);
 }
 
-Test(mx_ways, push)
+Test(mx_ways, copy)
 {
-	all_sizes("push");
+	all_sizes("copy");
 }
 
-Test(mx_ways, pull)
+Test(mx_ways, get)
 {
-	all_sizes("pull");
+	all_sizes("get");
 }
 
 Test(mx_ways, automatic)
@@ -154,7 +154,7 @@ Test(mx_ways, pieces)
 {
 	struct mxt_side s;
 
-	setenv("TAGWIRE_RNDV", "pull", 1);
+	setenv("TAGWIRE_RNDV", "get", 1);
 	mxt_two(&s, in_pieces, NULL);
 	in_pieces(&s);
 	mxt_two_end(&s);
@@ -175,7 +175,7 @@ static void send_to_readonly(struct mxt_side *s)
 	free(out);
 }
 
-Test(mx_ways, pull_into_readonly)
+Test(mx_ways, get_into_readonly)
 {
 	size_t half = 1 << 21;
 	struct mxt_side s;
@@ -183,7 +183,7 @@ Test(mx_ways, pull_into_readonly)
 	char *in;
 
 	mxt_shared_reads();
-	setenv("TAGWIRE_RNDV", "pull", 1);
+	setenv("TAGWIRE_RNDV", "get", 1);
 	in = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mxt_check(in != MAP_FAILED);
 	memset(in, 0, 2 * half);

@@ -255,7 +255,7 @@ Test(panda_acks, while_the_receiver_computes)
 	pant_end();
 }
 
-/* Long messages are acknowledged by how they travel, or counted when pushed. */
+/* Long messages are acknowledged by how they travel, or counted when copied. */
 static void long_ones(const char *way)
 {
 	enum { LONG = 300000 };
@@ -277,12 +277,12 @@ static void long_ones(const char *way)
 	free(data);
 }
 
-Test(panda_acks, long_pulled)
+Test(panda_acks, long_got)
 {
-	long_ones("pull");
+	long_ones("get");
 }
 
-Test(panda_acks, long_pushed)
+Test(panda_acks, long_copied)
 {
-	long_ones("push");
+	long_ones("copy");
 }

@@ -459,7 +459,7 @@ Test(panda_procs, fetched_before_met)
 	if (getenv("TWT_NETNS"))
 		cr_skip_test("over a network the sender may copy");
 	setenv("TAGWIRE_SERVICE", "0", 1);
-	setenv("TAGWIRE_RNDV", "pull", 1);
+	setenv("TAGWIRE_RNDV", "get", 1);
 	tw_panda_delay_us = 1000000000;
 	pant_platforms(c, 2, sends_before);
 	tw_panda.met = false;

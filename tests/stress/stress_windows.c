@@ -135,7 +135,7 @@ static void turn(struct process *p, struct access *a)
 static void open_all(struct process *p)
 {
 	if (p->rank % 2)
-		setenv("TAGWIRE_RNDV", "push", 1);
+		setenv("TAGWIRE_RNDV", "copy", 1);
 	st_up();
 	p->ep = st_open(MX_ANY_ENDPOINT, NULL, 0);
 	shared->name[p->rank] = st_whose(st_self(p->ep));

@@ -116,7 +116,7 @@ static const char *sample(const char *env)
 	return strcmp(env, "TAGWIRE_RMEM") == 0	       ? "vm"
 	       : strcmp(env, "TAGWIRE_AUTH") == 0      ? "munge"
 	       : strcmp(env, "TAGWIRE_PROVIDERS") == 0 ? "tcp,shm"
-						       : "push";
+						       : "copy";
 }
 
 /* Values that are valid for every setting of the type, and no default. */
@@ -248,7 +248,7 @@ Test(settings, ranges)
 {
 	static const char *const slots[] = {"0", "1", "32", "63", "65", "96", "128k", "65535"};
 	static const char *const bytes[] = {"0", "32k", "65535", "65537", "96k", "32m", "3g"};
-	static const char *const ways[] = {"", "Push", "pushy", "get", "auto,push"};
+	static const char *const ways[] = {"", "Copy", "copying", "pull", "auto,copy"};
 
 	good("TAGWIRE_RING_SLOTS", "64");
 	cr_assert_eq(tw_settings.ring_slots, 64u);
@@ -266,8 +266,8 @@ Test(settings, ranges)
 	good("TAGWIRE_PROVIDERS", "");
 	cr_assert_str_eq(tw_settings.providers, "self,shm,verbs,ofi,tcp");
 	clean();
-	good("TAGWIRE_RNDV", "push");
-	good("TAGWIRE_RNDV", "pull");
+	good("TAGWIRE_RNDV", "copy");
+	good("TAGWIRE_RNDV", "get");
 	good("TAGWIRE_RNDV", "auto");
 	for (unsigned i = 0; i < tw_countof(ways); i++)
 		bad("TAGWIRE_RNDV", ways[i]);
@@ -286,7 +286,7 @@ Test(settings, limits_are_named)
 {
 	says("TAGWIRE_PROVIDERS", "self,smh", "one of: self shm verbs ofi tcp", "perhaps shm");
 	says("TAGWIRE_PROVIDERS", "self tcp", "one of: self shm verbs ofi tcp", "");
-	says("TAGWIRE_RNDV", "pul", "one of: auto push pull", "perhaps pull");
+	says("TAGWIRE_RNDV", "cop", "one of: auto copy get", "perhaps copy");
 	says("TAGWIRE_RMEM", "servd", "served", "perhaps served");
 	says("TAGWIRE_AUTH", "munged", "key munge none", "perhaps munge");
 	/* No advice to do without. */

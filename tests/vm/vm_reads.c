@@ -66,7 +66,7 @@ static void receive(struct st_me *me, uint64_t match)
 
 static void receiver(struct st_me *me)
 {
-	uint64_t sends, packets, pulled;
+	uint64_t sends, packets, gets;
 	uint32_t copied;
 
 	for (uint64_t match = 0; match < ROUNDS; match++) {
@@ -76,12 +76,12 @@ static void receiver(struct st_me *me)
 			vm_stop(shared->sender);
 		sends = vm_devices("rdma_sends");
 		packets = vm_devices("rcvd_pkts");
-		pulled = counter(TW_C_RNDV_GET);
+		gets = counter(TW_C_RNDV_GET);
 		copied = counter(TW_C_COPIED);
 		receive(me, match);
 		sends = vm_devices("rdma_sends") - sends;
 		packets = vm_devices("rcvd_pkts") - packets;
-		pulled = counter(TW_C_RNDV_GET) - pulled;
+		gets = counter(TW_C_RNDV_GET) - gets;
 		copied = counter(TW_C_COPIED) - copied;
 		printf("%u bytes%s: %llu sends, %llu packets on the wire\n", LEN,
 		       match % 2 == STOPPED ? ", the sender stopped" : "",
@@ -91,7 +91,7 @@ static void receiver(struct st_me *me)
 			st_eq(vm_state(shared->sender), 'T');
 			st_check(kill(shared->sender, SIGCONT) == 0);
 		}
-		st_eq(pulled, 1);
+		st_eq(gets, 1);
 		st_eq(copied, 0);
 		if (sends > FEW || packets < LEN / 4096)
 			st_fail("message %llu was not read by the device",

@@ -355,7 +355,7 @@ CONFORMANCE(window_notify, ANY)
 
 CONFORMANCE(window_notify_served, ANY)
 {
-	notify(t, "push");
+	notify(t, "copy");
 }
 
 /*

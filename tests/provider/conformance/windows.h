@@ -52,7 +52,7 @@ mx_status_code_t win_finish(struct win_side *s, mx_request_t r);
 	}                                                                                          \
 	CONFORMANCE(window_##test##_served, traits)                                                \
 	{                                                                                          \
-		test(t, "push");                                                                   \
+		test(t, "copy");                                                                   \
 	}
 
 #endif /* TW_TEST_WINDOWS_H */
