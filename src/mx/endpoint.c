@@ -82,7 +82,7 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 	if (id >= MX_MAX_ENDPOINTS && id != MX_ANY_ENDPOINT)
 		return MX_BAD_ENDPOINT_ID;
 	/* The best board that has the id free. */
-	n = board == MX_ANY_NIC ? tw_boards_to_others() : 1;
+	n = board == MX_ANY_NIC ? tw_boards_beyond_lo() : 1;
 	for (uint32_t i = 0; i < n; i++) {
 		how.board = board == MX_ANY_NIC ? tw_board_best(i) : board;
 		err = tw_ep_open(&how, &handle);

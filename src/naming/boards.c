@@ -358,7 +358,7 @@ uint32_t tw_board_best(uint32_t rank)
 	return best[rank];
 }
 
-unsigned tw_boards_to_others(void)
+unsigned tw_boards_beyond_lo(void)
 {
 	unsigned n = nboards;
 

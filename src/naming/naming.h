@@ -31,8 +31,8 @@ uint32_t tw_board_best(uint32_t rank);
  * who asks for other hosts there has none.
  */
 bool tw_board_reaches(uint32_t board);
-/* How many of the best lead to other hosts; 1 where none does. */
-unsigned tw_boards_to_others(void);
+/* How many of the best are not the loopback; 1 where there is no other. */
+unsigned tw_boards_beyond_lo(void);
 /*
  * May ask the other host, and so take seconds. TW_EUNREACH: no such host; TW_EPROTO: it is neither
  * HOST nor HOST:BOARD; TW_ECLOSED: the host does not have that board; TW_ENOMEM: no descriptor is
