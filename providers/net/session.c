@@ -299,7 +299,7 @@ static void session_do_hide(void *instance)
 
 	tw_sock_hide(&ep->name_lock, ep->host->epfd);
 	for (unsigned i = 0; i < ep->nlisteners; i++)
-		tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC));
+		tw_fd_own(tw_sys_dup(ep->host->epfd, ep->listeners[i].fd));
 }
 
 static enum tw_err session_do_open(struct tw_host *host, void **instance)

@@ -173,14 +173,6 @@ static int setting_parse(enum type type, const char *text, void *out)
 	}
 }
 
-int tw_settings_choice(const char *text, const char *choices)
-{
-	for (int i = 0; *choices; i++, choices += strlen(choices) + 1)
-		if (strcmp(text, choices) == 0)
-			return i;
-	return -1;
-}
-
 /* Limits, as settings.def has them -------------------------------------------------- */
 
 #define ONE_OF "one of: "

@@ -71,11 +71,6 @@ struct tw_nodes {
 /* The next of several with commas between them, as 0-3=alpha. 0: no more; -1: it is none. */
 int tw_nodes_next(const char **text, struct tw_nodes *out);
 
-/* The index of text among several words, each of which ends with a 0; -1 if there is none. */
-int tw_settings_choice(const char *text, const char *choices);
-#define TW_RNDV_CHOICES "auto\0copy\0get\0"
-enum tw_rndv { TW_RNDV_AUTO, TW_RNDV_COPY, TW_RNDV_GET };
-
 /* The next of several names with commas between them, and its length; NULL: no more. */
 static inline const char *tw_name_next(const char **names, size_t *len)
 {

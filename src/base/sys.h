@@ -206,9 +206,9 @@ static inline int tw_sys_epoll_wait(int epfd, struct epoll_event *ev, int n, int
 }
 #endif
 
-static inline int tw_sys_eventfd(int flags)
+static inline int tw_sys_eventfd(void)
 {
-	return (int)syscall(SYS_eventfd2, 0, flags);
+	return (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC);
 }
 
 static inline int tw_sys_pipe(int fd[2])
@@ -237,9 +237,9 @@ static inline void tw_sys_timer_set(int fd, uint64_t ns)
 	syscall(TW_SYS_TIMERFD_SETTIME, fd, 0, &t, NULL);
 }
 
-static inline int tw_sys_dup3(int from, int to, int flags)
+static inline int tw_sys_dup(int from, int to)
 {
-	return (int)syscall(SYS_dup3, from, to, flags);
+	return (int)syscall(SYS_dup3, from, to, O_CLOEXEC);
 }
 
 /* The call whose struct flock has 64 bits. */

@@ -20,7 +20,7 @@ static inline bool tw_wakefd_control(int epfd, int op, int fd, uint32_t events, 
 /* Adds one to the set, which reports it as what; -1: no descriptor or memory. */
 static inline int tw_wakefd_open(int epfd, epoll_data_t what)
 {
-	int fd = epfd < 0 ? -1 : tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC));
+	int fd = epfd < 0 ? -1 : tw_fd_own(tw_sys_eventfd());
 
 	if (fd >= 0 && tw_wakefd_control(epfd, EPOLL_CTL_ADD, fd, 0, what))
 		return fd;

@@ -309,7 +309,9 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->unexpected = ep->iface->unexpected;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
-	ep->rndv = (uint8_t)tw_settings_choice(tw_settings.rndv, TW_RNDV_CHOICES);
+	ep->rndv = !strcmp(tw_settings.rndv, "copy")  ? TW_RNDV_COPY
+		   : !strcmp(tw_settings.rndv, "get") ? TW_RNDV_GET
+						      : TW_RNDV_AUTO;
 	ep->host.epfd = ep->wakefd = ep->stats_fd = ep->pollable.fd = ep->pollable.event = -1;
 	tw_list_init(&ep->done);
 	tw_list_init(&ep->work);

@@ -87,6 +87,9 @@ enum tw_status {
 /* cause.c: why a connect ended so; *advice: what to do, or NULL. */
 const char *tw_failure_cause(enum tw_status why, const char **advice);
 
+/* How long messages go, by the settings. */
+enum tw_rndv { TW_RNDV_AUTO, TW_RNDV_COPY, TW_RNDV_GET };
+
 /* How the data of a message has gone. */
 enum tw_proto { TW_PROTO_COPY, TW_PROTO_GET };
 

@@ -151,7 +151,7 @@ static void name_sweep(const struct place *p, int probe)
 
 static int name_listen_at(int *out, const struct sockaddr_un *sa, socklen_t len, int backlog)
 {
-	int fd = tw_sock_new(SOCK_NONBLOCK), err;
+	int fd = tw_sock_new(), err;
 
 	if (fd < 0)
 		return errno;
@@ -274,7 +274,7 @@ void tw_sock_hide(struct tw_sock_listener *l, int other)
 		tw_sys_unlink(l->path);
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
 		if (l->fd[i] >= 0)
-			tw_fd_own(tw_sys_dup3(other, l->fd[i], O_CLOEXEC));
+			tw_fd_own(tw_sys_dup(other, l->fd[i]));
 	*l->path = 0;
 }
 

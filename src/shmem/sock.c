@@ -7,9 +7,9 @@
 #include "base/fds.h"
 #include "base/sys.h"
 
-int tw_sock_new(int flags)
+int tw_sock_new(void)
 {
-	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len)
@@ -18,7 +18,7 @@ int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len)
 	int err = 0;
 
 	if (*fd < 0)
-		*fd = tw_sock_new(SOCK_NONBLOCK);
+		*fd = tw_sock_new();
 	if (*fd < 0)
 		return errno;
 	if (tw_sys_connect(*fd, (const struct sockaddr *)sa, len) < 0)

@@ -59,8 +59,8 @@ bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *re
 		  void *arg);
 
 /* sock.c */
-/* With these flags, close-on-exec, ours to close (base/fds.h); -1 with errno. */
-int tw_sock_new(int flags);
+/* Non-blocking, close-on-exec, ours to close (base/fds.h); -1 with errno. */
+int tw_sock_new(void);
 /* Connects as tw_sock_dial(), to one address. */
 int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len);
 /* The process at the other end, if it belongs to this user; 0 when it cannot be named here. */
