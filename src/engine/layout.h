@@ -6,6 +6,7 @@
 #ifndef TW_LAYOUT_H
 #define TW_LAYOUT_H
 
+#include "base/hash.h"
 #include "engine/transfer.h"
 #include "engine/types.h"
 
@@ -41,11 +42,8 @@ static inline uint32_t tw_layout(void)
 		TW_NXFERS,
 		TW_NSTATUS,
 	};
-	uint32_t sum = 2166136261u;
 
-	for (unsigned i = 0; i < tw_countof(of); i++)
-		sum = (sum ^ (uint32_t)of[i]) * 16777619u;
-	return sum;
+	return (uint32_t)tw_hash(TW_HASH_START, of, sizeof(of));
 }
 
 #endif /* TW_LAYOUT_H */
