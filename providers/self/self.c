@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The connection of an endpoint to itself. A packet is queued and the next progress
- * delivers it, never the send. get() copies long messages.
+ * delivers it, never the send. rma() copies long messages.
  */
 #include <stdlib.h>
 

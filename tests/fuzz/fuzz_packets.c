@@ -115,11 +115,12 @@ static enum tw_err do_rma(struct tw_link *link, bool put, const struct iovec *io
 	(void)address;
 	(void)key;
 	(void)cookie;
-	for (unsigned i = 0; i < niov && !put; i++)
-		memset(iov[i].iov_base, 0x77, iov[i].iov_len);
-	for (unsigned i = 0; i < niov && put; i++)
+	for (unsigned i = 0; i < niov; i++) {
+		if (!put)
+			memset(iov[i].iov_base, 0x77, iov[i].iov_len);
 		for (size_t k = 0; k < iov[i].iov_len; k++)
 			sum = (uint8_t)(sum + ((const uint8_t *)iov[i].iov_base)[k]);
+	}
 	return transferred(link);
 }
 
