@@ -227,7 +227,7 @@ struct tw_upcalls {
 	 * The network address of a NIC, without a query to any host. TW_EUNREACH: it has none.
 	 * TW_AGAIN: it is not known; found() tells it.
 	 */
-	enum tw_err (*locate)(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa);
+	enum tw_err (*locate)(uint64_t nic_id, struct sockaddr_storage *sa);
 	/* Whether a NIC id is of that address. It is kept if the host there has proved itself. */
 	bool (*found)(uint64_t nic_id, const struct sockaddr_storage *sa, bool proved);
 	/* The boards of this host. */

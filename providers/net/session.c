@@ -171,7 +171,7 @@ static bool session_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoin
 	/* With shared memory in use, this host is left to it. */
 	if (strstr(tw_settings.providers, "shm") && tw_host_has(ep->host, nic_id))
 		return false;
-	return ep->host->up->locate(ep->host, nic_id, &sa) != TW_EUNREACH;
+	return ep->host->up->locate(nic_id, &sa) != TW_EUNREACH;
 }
 
 static enum tw_err session_do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
@@ -194,7 +194,7 @@ static enum tw_err session_do_connect(void *instance, const struct tw_ident *me,
 	l->other.nic_id = nic_id;
 	l->other.endpoint_id = endpoint_id;
 	l->link.peer = peer;
-	err = ep->host->up->locate(ep->host, nic_id, &l->peer_addr);
+	err = ep->host->up->locate(nic_id, &l->peer_addr);
 	if (err == TW_OK)
 		err = tw_net_dial(l);
 	else if (err == TW_AGAIN)

@@ -36,14 +36,6 @@ static void poll_provider(struct tw_host *host, void *instance, bool on)
 	}
 }
 
-#if TW_USES_NET
-static enum tw_err locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
-{
-	(void)host;
-	return tw_nic_to_address(nic_id, sa);
-}
-#endif
-
 const struct tw_upcalls tw_upcalls = {
 	.packet = tw_recv_packet,
 	.incoming = tw_connect_incoming,
@@ -57,7 +49,7 @@ const struct tw_upcalls tw_upcalls = {
 #if TW_USES_NET
 	.ended = tw_transfer_ended,
 	.paths = tw_stats_paths,
-	.locate = locate,
+	.locate = tw_nic_to_address,
 	.found = tw_naming_found,
 	.describe = tw_naming_describe,
 #endif

@@ -200,11 +200,6 @@ static void up_poll(struct tw_host *host, void *instance, bool on)
 	of_host(host)->engine->up->poll(of_host(host)->engine, of_host(host), on);
 }
 
-static enum tw_err up_locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
-{
-	return of_host(host)->engine->up->locate(of_host(host)->engine, nic_id, sa);
-}
-
 static void up_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
 		       const char *advice)
 {
@@ -222,7 +217,7 @@ static const struct tw_upcalls upcalls = {
 	.paths = up_paths,
 	.wake = up_wake,
 	.poll = up_poll,
-	.locate = up_locate,
+	.locate = tw_nic_to_address,
 	.found = tw_naming_found,
 	.describe = tw_naming_describe,
 	.timer = up_timer,

@@ -184,11 +184,10 @@ static bool address_of(uint64_t nic_id, struct in_addr *addr)
 }
 
 /* Every board of the tests is this host. */
-static enum tw_err on_locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
+static enum tw_err on_locate(uint64_t nic_id, struct sockaddr_storage *sa)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
 
-	(void)host;
 	if (!address_of(nic_id, &in.sin_addr))
 		return TW_EUNREACH;
 	memset(sa, 0, sizeof(*sa));

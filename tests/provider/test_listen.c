@@ -27,7 +27,7 @@ static struct sockaddr_storage address_of_b(struct pair *p)
 	const struct tw_net_ep *b = p->b->instance;
 	struct sockaddr_storage sa;
 
-	cr_assert_eq(b->host->up->locate(b->host, FAKE_BOARD, &sa), TW_OK);
+	cr_assert_eq(b->host->up->locate(FAKE_BOARD, &sa), TW_OK);
 	tw_inet_set_port(&sa, b->port);
 	return sa;
 }

@@ -170,7 +170,7 @@ static enum tw_err sock_dial(struct tw_net_link *l, uint32_t port)
 	if (fd < 0)
 		return TW_ENOMEM;
 	/* From the board that the endpoint was opened on. */
-	if (!board && ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
+	if (!board && ep->host->up->locate(ep->host->self.nic_id, &from) == TW_OK &&
 	    from.ss_family == to.ss_family) {
 		tw_inet_set_port(&from, 0);
 		if (tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0)

@@ -89,7 +89,7 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 	if (a->instance)
 		return true;
 	now = tw_clock();
-	if (a->absent > now || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
+	if (a->absent > now || host->up->locate(host->self.nic_id, &to.board) != TW_OK)
 		return false;
 	err = TW_EUNREACH;
 	if (tw_driver_usable(a->driver))

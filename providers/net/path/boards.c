@@ -33,13 +33,13 @@ void tw_net_boards_find(struct tw_net_ep *ep)
 		ep->numbers[0] = (uint8_t)i;
 		leads = i < host->nleading;
 	}
-	if (!leads || host->up->locate(ep->host, own, &ep->boards[0]) != TW_OK)
+	if (!leads || host->up->locate(own, &ep->boards[0]) != TW_OK)
 		return;
 	for (unsigned i = 0; i < host->nleading && ep->nboards < TW_NET_MAX_BOARDS; i++) {
 		struct sockaddr_storage *sa = &ep->boards[ep->nboards];
 
-		if (host->boards[i] == own ||
-		    host->up->locate(ep->host, host->boards[i], sa) != TW_OK || of_link(sa))
+		if (host->boards[i] == own || host->up->locate(host->boards[i], sa) != TW_OK ||
+		    of_link(sa))
 			continue;
 		ep->numbers[ep->nboards++] = (uint8_t)i;
 		ipv6 |= sa->ss_family == AF_INET6;

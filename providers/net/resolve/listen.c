@@ -244,8 +244,7 @@ static void listen_for_names(struct tw_net_ep *ep)
 	struct sockaddr_storage sa;
 
 	for (unsigned i = 0; i < host->nboards; i++) {
-		if (host->up->locate(ep->host, host->boards[i], &sa) != TW_OK ||
-		    tw_inet_loopback(&sa))
+		if (host->up->locate(host->boards[i], &sa) != TW_OK || tw_inet_loopback(&sa))
 			continue;
 		for (unsigned k = 0; k < TW_NET_PORTS; k++)
 			if (net_listen_at(ep, &sa, tw_net_names_port(k), SO_REUSEPORT))
@@ -275,8 +274,7 @@ enum tw_err tw_net_listen(struct tw_net_ep *ep)
 	if (err != TW_OK)
 		return err;
 	/* Without drivers no port is opened. */
-	if (!tw_driver_any(tw_settings.providers) ||
-	    ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
+	if (!tw_driver_any(tw_settings.providers) || ep->host->up->locate(me->nic_id, &sa) != TW_OK)
 		return TW_OK;
 	if (!listen_for_peers(ep, &sa))
 		return no_port(me->endpoint_id);

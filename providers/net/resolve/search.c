@@ -70,7 +70,7 @@ static void sought(struct tw_watch *w, uint32_t events)
 		struct sockaddr_storage own;
 
 		if (s.nic_id != me->nic_id || s.endpoint_id != me->endpoint_id ||
-		    at->ep->host->up->locate(at->ep->host, me->nic_id, &own) != TW_OK)
+		    at->ep->host->up->locate(me->nic_id, &own) != TW_OK)
 			continue;
 		s.type = TW_NET_BOARDS;
 		memcpy(s.address, &((struct sockaddr_in6 *)(void *)&own)->sin6_addr, 16);
