@@ -152,7 +152,6 @@ static void conn_answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int
 	bool accepted = false;
 
 	take_terms(l, h);
-	ep->nhalf--;
 	/*
 	 * The engine decides first: of two connects that cross one is refused, and needs no
 	 * memory.
@@ -197,7 +196,6 @@ static void await_hello(struct tw_shm_link *l)
 		h.why = err;
 		tw_shm_hello_send(l->sock, &h, NULL);
 	}
-	l->ep->nhalf--;
 	tw_shm_link_end(l);
 }
 
@@ -286,12 +284,13 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 	return err == TW_OK ? conn_introduce(l) : err;
 }
 
-static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
+/* Connections without a hello, of a process or of all. */
+static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid, bool all)
 {
 	unsigned held = 0;
 
 	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
-		held += l->state == TW_SHM_HALF && l->link.pid == pid;
+		held += l->state == TW_SHM_HALF && (all || l->link.pid == pid);
 	}
 	return held;
 }
@@ -303,7 +302,7 @@ static void make_space(struct tw_shm_ep *ep)
 	unsigned most = 0;
 
 	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
-		unsigned held = l->state == TW_SHM_HALF ? half_of(ep, l->link.pid) : 0;
+		unsigned held = l->state == TW_SHM_HALF ? half_of(ep, l->link.pid, false) : 0;
 
 		if (held > most) {
 			most = held;
@@ -311,7 +310,6 @@ static void make_space(struct tw_shm_ep *ep)
 		}
 	}
 	tw_log(TW_LOG_INFO, "process %d connects and does not say who it is", (int)out->link.pid);
-	ep->nhalf--;
 	tw_shm_link_end(out);
 }
 
@@ -319,7 +317,7 @@ static void conn_accept_one(struct tw_shm_ep *ep, int sock)
 {
 	struct tw_shm_link *l;
 
-	if (ep->nhalf == TW_SHM_HALF_MAX)
+	if (half_of(ep, 0, true) >= TW_SHM_HALF_MAX)
 		make_space(ep);
 	l = tw_shm_link_new(ep, TW_SHM_HALF);
 	if (!l) {
@@ -331,7 +329,6 @@ static void conn_accept_one(struct tw_shm_ep *ep, int sock)
 		tw_shm_link_end(l);
 		return;
 	}
-	ep->nhalf++;
 	await_hello(l);
 	if (l->state == TW_SHM_HALF)
 		ep->host->up->timer(ep->host, l->deadline);
@@ -417,7 +414,6 @@ uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
 				continue;
 			}
 		} else if (l->deadline && l->deadline <= now && l->state == TW_SHM_HALF) {
-			ep->nhalf--;
 			tw_shm_link_end(l);
 			continue;
 		}

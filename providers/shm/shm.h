@@ -96,7 +96,6 @@ struct tw_shm_ep {
 	uint64_t cookie;       /* peers read it with our memory, to know that it is ours */
 	uint32_t armed;	       /* the state of the endpoint, if peers must ring; else 0 */
 	unsigned max_up;       /* room in host->rxqs.rx, which has the links in use */
-	unsigned nhalf;
 	unsigned polls;		 /* calls of progress() */
 	uint64_t polled_at;	 /* tick of a recent poll */
 	uint64_t shrink_at;	 /* tick of the next check of grown rings, 0 none */
