@@ -42,7 +42,7 @@ void settinglist(enum table_format format)
 	char text[TW_SETTING_LIST_MAX];
 	struct table t;
 
-	if (tw_settings_load(text, sizeof(text)) < 0) {
+	if (!tw_settings_load()) {
 		for (unsigned at = 0; tw_settings_invalid(&at, text, sizeof(text));)
 			fprintf(stderr, "%s: %s\n", bench_tool, text);
 		exit(1);

@@ -42,8 +42,7 @@ static void name_invalid(void)
 
 static bool environment_read(void)
 {
-	char why[320];
-	bool good = tw_settings_load(why, sizeof(why)) == 0;
+	bool good = tw_settings_load();
 
 	if (!good)
 		name_invalid();

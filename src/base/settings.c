@@ -421,17 +421,15 @@ bool tw_settings_invalid(unsigned *at, char *out, unsigned size)
 	return bad;
 }
 
-int tw_settings_load(char *err, unsigned errlen)
+bool tw_settings_load(void)
 {
 	struct tw_settings s = {0};
-	const struct setting *bad = settings_read(&(unsigned){0}, true, &s);
+	bool good = !settings_read(&(unsigned){0}, true, &s);
 
-	if (!bad) {
+	if (good)
 		setting_join_launcher(&s);
-	} else {
-		setting_explain(bad, err, errlen);
+	else
 		settings_read(&(unsigned){0}, false, &s);
-	}
 	tw_settings = s;
-	return bad ? -1 : 0;
+	return good;
 }

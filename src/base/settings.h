@@ -35,11 +35,8 @@ extern struct tw_settings tw_settings;
  */
 extern const char *tw_settings_prefix;
 
-/*
- * Reads the environment. Returns -1 with a message in err for the first value that is invalid. All
- * settings are then the defaults.
- */
-int tw_settings_load(char *err, unsigned errlen);
+/* Reads the environment. False: a value is invalid, and all settings are the defaults. */
+bool tw_settings_load(void);
 
 /*
  * A message for the next setting whose value is invalid, from the one numbered *at on. False: there

@@ -38,13 +38,12 @@ int main(int argc, char **argv)
 {
 	unsigned n = argc == 2 ? (unsigned)atoi(argv[1]) : 0;
 	struct rlimit files;
-	char err[100];
 
 	must(n > 0 && n <= FAKE_PEERS, "usage: peers NUMBER");
 	must(getrlimit(RLIMIT_NOFILE, &files) == 0, "getrlimit");
 	files.rlim_cur = files.rlim_max;
 	must(setrlimit(RLIMIT_NOFILE, &files) == 0, "setrlimit");
-	must(tw_settings_load(err, sizeof(err)) == 0, err);
+	must(tw_settings_load(), "the settings");
 	tw_clock_init();
 	tw_barrier_init();
 	must(fake_open(&center, &tw_provider_shm, 1) == TW_OK, "open");

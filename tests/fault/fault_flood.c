@@ -148,12 +148,11 @@ static void record(void)
 				       .method = TW_NET_BY_KEY,
 				       .key = TW_NET_KEY_USER};
 	const struct tw_net_tls *tls;
-	char why[100];
 	int fds[2];
 	void *session;
 	ssize_t n;
 
-	check(tw_settings_load(why, sizeof(why)) == 0);
+	check(tw_settings_load());
 	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
 	/* Without TLS, nonsense takes its place. */
 	tls = tw_net_auth() ? tw_net_auth()->tls : NULL;

@@ -229,13 +229,12 @@ static int hostile(void *arg, int fd)
 			     .victim = victim_name,
 			     .friend = friend_name,
 			     .dial = &shared->dial};
-	char err[100];
 	uint64_t n = 0;
 	double limit = twt_now() + 60 * ST_SOON;
 
 	(void)arg;
 	st_role("hostile");
-	st_check(tw_settings_load(err, sizeof(err)) == 0);
+	st_check(tw_settings_load());
 	tw_clock_init();
 	tw_barrier_init();
 	attack_certain(&a);

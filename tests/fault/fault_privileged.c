@@ -43,7 +43,7 @@ static int inside(const char *modules)
 
 	if (!privileged && geteuid() != getuid())
 		return 77;
-	check(tw_settings_load(why, sizeof(why)) == 0);
+	check(tw_settings_load());
 	check(strcmp(tw_settings.job, "of-the-user") == 0);
 	check(!strcmp(tw_settings.auth, "none") == !privileged);
 	check(!strcmp(tw_settings.ofi, "evil") == !privileged);

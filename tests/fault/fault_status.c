@@ -206,14 +206,13 @@ static int process(void *arg, int fd)
 {
 	const struct st_case *a = arg;
 	struct side s = {.rank = a->rank, .fd = fd};
-	char err[100];
 
 	st_role("%s, process %d", cases[a->which].name, s.rank);
 	setenv("TAGWIRE_RNDV", cases[a->which].rndv, 1);
 	if (cases[a->which].forbid && s.rank == 1)
 		st_check(forbid_reading());
 	st_check((s.buf = malloc(LEN)) != NULL);
-	st_check(tw_settings_load(err, sizeof(err)) == 0);
+	st_check(tw_settings_load());
 	st_up();
 	s.ep = st_open((uint32_t)(1 + s.rank), NULL, 0);
 	shared->name[s.rank] = st_whose(st_self(s.ep));

@@ -26,11 +26,11 @@ static struct tw_sock_listener listener;
 
 static void set_up(void)
 {
-	char job[40], err[100];
+	char job[40];
 
 	snprintf(job, sizeof(job), "fuzz-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
-	FUZZ_MUST(tw_settings_load(err, sizeof(err)) == 0);
+	FUZZ_MUST(tw_settings_load());
 	tw_settings.ring_slots = 64;
 	tw_settings.ring_bytes = 65536;
 	tw_clock_init();

@@ -13,7 +13,7 @@
 static inline struct tw_net_ep *fuzz_net_open(struct fake *engine)
 {
 	static const char key[TW_NET_KEY] = "of a file";
-	char job[40], err[320], file[] = "/tmp/fuzz-net-XXXXXX";
+	char job[40], file[] = "/tmp/fuzz-net-XXXXXX";
 	int fd = mkstemp(file);
 
 	snprintf(job, sizeof(job), "fuzz-%d", (int)getpid());
@@ -24,7 +24,7 @@ static inline struct tw_net_ep *fuzz_net_open(struct fake *engine)
 	setenv("TAGWIRE_LOG", "0", 1);
 	FUZZ_MUST(write(fd, key, sizeof(key)) == sizeof(key));
 	close(fd);
-	FUZZ_MUST(tw_settings_load(err, sizeof(err)) == 0);
+	FUZZ_MUST(tw_settings_load());
 	tw_clock_init();
 	FUZZ_MUST(fake_open(engine, &tw_provider_net, 1) == TW_OK);
 	/* It reads the file. */

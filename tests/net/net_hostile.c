@@ -357,10 +357,8 @@ static const struct {
 /* Each in a process of its own: what it has for a key is read once. */
 static int part(void *arg, int fd)
 {
-	char why[100];
-
 	(void)fd;
-	check(tw_settings_load(why, sizeof(why)) == 0);
+	check(tw_settings_load());
 	/* A build without TLS has no keys. */
 	setenv("TAGWIRE_AUTH", tw_module_installed("tls") ? parts[*(int *)arg].auth : "none", 1);
 	parts[*(int *)arg].run();

@@ -235,7 +235,7 @@ int main(void)
 	int wrong = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	check(tw_settings_load(command, sizeof(command)) == 0);
+	check(tw_settings_load());
 	if (!tw_module_installed("tls")) {
 		puts("built without TLS");
 		return 77;

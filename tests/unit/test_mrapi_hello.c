@@ -149,12 +149,11 @@ static unsigned descriptors(void)
 static void be_members(int in, int out)
 {
 	struct tw_mrapi_message hello = {.type = TW_MRAPI_HELLO, .incarnation = 1};
-	char err[100];
 	uint32_t proc;
 	int fd;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (tw_settings_load(err, sizeof(err)) || read(in, &proc, sizeof(proc)) != sizeof(proc))
+	if (!tw_settings_load() || read(in, &proc, sizeof(proc)) != sizeof(proc))
 		_exit(1);
 	for (unsigned i = 1; i <= MEMBERS; i++) {
 		hello.proc = proc + i;
