@@ -65,12 +65,11 @@ void tw_log_no_descriptor(void)
 		tw_log(TW_LOG_ERROR, "no descriptor is left: %m; raise ulimit -n");
 }
 
-enum tw_err tw_log_refused(const char *call)
+void tw_log_refused(const char *call)
 {
 	bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSPC;
 
 	if (errno == EMFILE || errno == ENFILE)
 		tw_log_no_descriptor();
 	tw_log(scarce ? TW_LOG_WARN : TW_LOG_ERROR, "%s: %m", call);
-	return TW_ENOMEM;
 }

@@ -13,7 +13,7 @@ void tw_log(enum tw_log_level level, const char *fmt, ...) tw_printf(2, 3);
 /* Says once that the process or the host, errno, has no descriptor left. */
 void tw_log_no_descriptor(void);
 
-/* Says which call failed with errno, as a warning where a resource is short. TW_ENOMEM. */
-enum tw_err tw_log_refused(const char *call);
+/* Says which call failed with errno, as a warning where a resource is short. */
+void tw_log_refused(const char *call);
 
 #endif /* TW_LOG_H */

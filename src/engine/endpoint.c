@@ -263,9 +263,10 @@ static enum tw_err make_descriptors(struct tw_ep *ep)
 	ep->host.epfd = tw_fd_own(tw_sys_epoll_create());
 	ep->wakefd = tw_wakefd_open(ep->host.epfd, what);
 	ep->wake_watch.ready = wake_ready;
-	if (ep->wakefd < 0)
-		return tw_log_refused("epoll_create1, eventfd");
-	return TW_OK;
+	if (ep->wakefd >= 0)
+		return TW_OK;
+	tw_log_refused("epoll_create1, eventfd");
+	return TW_ENOMEM;
 }
 
 static enum tw_err endpoint_build(struct tw_ep *ep, const struct tw_open *how)
