@@ -200,6 +200,14 @@ static void up_poll(struct tw_host *host, void *instance, bool on)
 	of_host(host)->engine->up->poll(of_host(host)->engine, of_host(host), on);
 }
 
+/* All engines of a process have the same. */
+static const struct tw_upcalls *engine_up;
+
+static enum tw_err up_locate(uint64_t nic_id, struct sockaddr_storage *sa)
+{
+	return engine_up->locate(nic_id, sa);
+}
+
 static void up_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
 		       const char *advice)
 {
@@ -217,7 +225,7 @@ static const struct tw_upcalls upcalls = {
 	.paths = up_paths,
 	.wake = up_wake,
 	.poll = up_poll,
-	.locate = tw_nic_to_address,
+	.locate = up_locate,
 	.found = tw_naming_found,
 	.describe = tw_naming_describe,
 	.timer = up_timer,
@@ -314,7 +322,7 @@ static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	const struct tw_provider *inner = wrap_of(link)->inner;
 
-	return inner->polls && inner->polls(link, since);
+	return !inner->polls || inner->polls(link, since);
 }
 
 static unsigned do_progress(void *instance)
@@ -395,6 +403,7 @@ static enum tw_err open_wrapped(const struct tw_provider *ops, const struct tw_p
 	if (!w)
 		return TW_ENOMEM;
 	w->host = *host;
+	engine_up = host->up;
 	w->host.up = &upcalls;
 	w->engine = host;
 	w->ops = ops;
