@@ -25,8 +25,7 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 		memcpy(d + n - 8, &b, 8);
 	} else if (n > 16) {
 		if (tw_unlikely(n > TW_COPY_INLINE)) {
-			tw_opaque(n); /* of a length with a known limit gcc makes a slow instruction
-				       */
+			tw_opaque(n); /* of a length with a known limit gcc makes a slow instruction */
 			memcpy(d, s, n);
 			return;
 		}

@@ -7,7 +7,7 @@
 
 /*
  * Records a descriptor and returns it. Ignores numbers that are too large. For -1 it says if errno
- * is that no descriptor is left.
+ * is that no descriptor is left. errno stays.
  */
 int tw_fd_own(int fd);
 /* False: the program has closed it, and the number is free or of another file now. */

@@ -153,17 +153,22 @@ void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read, bool writte
 	tw_mutex_unlock(&d->keys);
 }
 
-static void mr_release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
+static void mr_starve(struct tw_fi_domain *d, struct tw_fi_cntr *c)
 {
 	bool others = false;
 
-	if (!c)
-		return;
 	tw_list_walk(&d->mrs, struct tw_fi_mr, m, link)
 		others |= m->reads == c || m->writes == c;
 	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
 		if (!others)
 			starve(e, c);
+}
+
+static void mr_release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
+{
+	if (!c)
+		return;
+	mr_starve(d, c);
 	atomic_fetch_sub(&c->w.refs, 1);
 }
 
@@ -224,8 +229,10 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 	mr_set_counter(m, c, flags, true);
 	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
 		rc = rc ? rc : feed(e, m);
-	if (rc)
+	if (rc) {
 		mr_set_counter(m, c, flags, false);
+		mr_starve(d, c);
+	}
 	tw_mutex_unlock(&d->mutex);
 	return rc;
 }

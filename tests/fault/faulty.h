@@ -14,9 +14,9 @@ struct faulty {
 	uint64_t seed;
 	_Atomic(unsigned) again;  /* send() finds no room */
 	_Atomic(unsigned) delay;  /* a packet is not delivered yet */
-	_Atomic(unsigned) eperm;  /* get() is not allowed, now and from then on */
-	_Atomic(unsigned) efault; /* get() finds no memory */
-	_Atomic(unsigned) lost;	  /* get() loses the peer */
+	_Atomic(unsigned) eperm;  /* a get is not allowed, now and from then on */
+	_Atomic(unsigned) efault; /* a get finds no memory */
+	_Atomic(unsigned) lost;	  /* a get loses the peer */
 	_Atomic(unsigned) down;	  /* the peer goes down at a packet, in a million */
 };
 

@@ -15,7 +15,7 @@
 enum trait {
 	ANY = 0,
 	OTHERS = 1,   /* reaches other endpoints: they have names, are asked, go away */
-	FAULTS = 2,   /* get() tells of an invalid address, and does not crash */
+	FAULTS = 2,   /* a get tells of an invalid address, and does not crash */
 	BREAKS = 4,   /* a malformed packet ends the link; else it is only dropped */
 	PROMPT = 16,  /* what was sent is there */
 	SHARED = 8,   /* memory: each side sees at once what the other does */

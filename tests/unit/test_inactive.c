@@ -21,7 +21,7 @@ Test(inactive, bell_is_enough, .timeout = TWT_TIMEOUT)
 
 	char job[40];
 
-	snprintf(job, sizeof(job), "cold-%d", (int)getpid());
+	snprintf(job, sizeof(job), "inactive-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
 	cr_assert(tw_settings_load());
 	tw_clock_init();
@@ -43,12 +43,12 @@ Test(inactive, bell_is_enough, .timeout = TWT_TIMEOUT)
 			if (center->peers[k].other.endpoint_id == 2 + i * 7 % PEERS)
 				to = &center->peers[k];
 		cr_assert_not_null(to);
-		/* So long that it counts as idle. */
+		/* So long that it counts as inactive. */
 		usleep(2000);
 		cr_assert_eq(fake_send(from, TW_SEND_ENGINE, 8), TW_OK);
 		fake_events(center);
 		center->ops->progress(center->instance);
-		cr_assert_eq(to->got, from->sent, "packet %u waits in a cold ring", i);
+		cr_assert_eq(to->got, from->sent, "packet %u waits in an inactive ring", i);
 	}
 	for (unsigned i = 0; i < PEERS; i++)
 		fake_close(&other[i]);

@@ -146,12 +146,10 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 	return n;
 }
 
-void tw_driver_why_not(const char *name, char *why, unsigned len)
+/* Under the mutex. k: NULL if there is no such driver. */
+static void driver_why_not(const struct known *k, char *why, unsigned len)
 {
-	const struct known *k = driver_find(name, strlen(name));
-
-	tw_mutex_lock(&mutex);
-	if (!k || !tw_module_installed(name))
+	if (!k || !tw_module_installed(k->name))
 		snprintf(why, len, "not installed");
 	else if (barred(k))
 		snprintf(why, len, "not for a program with more rights than its user");
@@ -161,6 +159,12 @@ void tw_driver_why_not(const char *name, char *why, unsigned len)
 		snprintf(why, len, "%s", k->why);
 	else
 		snprintf(why, len, "no device here needs it; TAGWIRE_OFI selects it nevertheless");
+}
+
+void tw_driver_why_not(const char *name, char *why, unsigned len)
+{
+	tw_mutex_lock(&mutex);
+	driver_why_not(driver_find(name, strlen(name)), why, len);
 	tw_mutex_unlock(&mutex);
 }
 
@@ -173,13 +177,18 @@ static bool drivers_report(const char *names, bool without_device)
 
 	for (const char *name; (name = tw_name_next(&names, &len));) {
 		const struct known *k = driver_find(name, len);
+		bool missing = k && of_use(k) != without_device;
 
-		if (!k || k->driver || of_use(k) == without_device)
+		tw_mutex_lock(&mutex);
+		missing = missing && !k->driver;
+		if (missing && *k->why)
+			snprintf(why, sizeof(why), "%s", k->why);
+		else if (missing)
+			driver_why_not(k, why, sizeof(why));
+		tw_mutex_unlock(&mutex);
+		if (!missing)
 			continue;
 		snprintf(who, sizeof(who), "no %s", k->name);
-		snprintf(why, sizeof(why), "%s", k->why);
-		if (!*k->why)
-			tw_driver_why_not(k->name, why, sizeof(why));
 		tw_report(TW_LOG_ERROR, who, why,
 			  without_device ? "see TAGWIRE_PROVIDERS in tagwire-settings(7)"
 					 : "see TAGWIRE_MODULES in tagwire-settings(7)");

@@ -109,7 +109,7 @@ static mrapi_status_t block(struct tw_mrapi_client *c, struct tw_mrapi_cache *k,
 	if (status != MRAPI_SUCCESS)
 		return status;
 	/* The owner has died, and its slot has other memory. */
-	if (i >= k->nblocks)
+	if (i >= k->nblocks || start >= c->r->size)
 		return MRAPI_ERR_RMEM_INVALID;
 	b = calloc(1, sizeof(*b));
 	if (!b)
