@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 
 #define TW_COPY_INLINE 64
+#define TW_COPY_SHORT 256u /* longer copies between processors depend on their distance */
 
 /* First the lengths of most short messages. */
 tw_shared void tw_copy(void *to, const void *from, size_t n)
@@ -55,9 +56,24 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
  * each line is taken from the reader's cache; around it none is. Where the reader is far (see
  * distance.h) the second is faster, else the first (doc/decisions.md, 158 and 175).
  */
-#define TW_OVER_MIN 512u   /* shorter copies always go through the cache */
-#define TW_OVER_LONG 2048u /* from here on through it by REP MOVSB */
+#define TW_OVER_LONG 2048u /* from here on through the cache by REP MOVSB */
 
 void tw_copy_over(bool around, void *to, const void *from, size_t n);
+
+/*
+ * Out of memory that another processor writes on and on, as of a ring: from the end to the start.
+ * Forwards, this processor fetches lines beyond the end, which the writer then has to take back
+ * (doc/decisions.md, 177).
+ */
+void tw_copy_back(void *to, const void *from, size_t n);
+
+/* near: that processor shares a cache with this one. */
+static inline void tw_copy_out(bool near, void *to, const void *from, size_t n)
+{
+	if (tw_unlikely(n > TW_COPY_SHORT) && near)
+		tw_copy_back(to, from, n);
+	else
+		tw_copy(to, from, n);
+}
 
 #endif /* TW_COPY_H */

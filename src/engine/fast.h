@@ -73,14 +73,12 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 
 		memcpy(to, &word, sizeof(word));
 	}
-	if (class == TW_EAGER_ANY && len >= TW_OVER_MIN)
+	if (class == TW_EAGER_ANY && len > TW_COPY_SHORT)
 		tw_copy_over(txq->distance.far, to + extra, data, len);
 	else
 		tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (more || !len)) /* an empty message costs one less */
 		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
-	if (class == TW_EAGER_ANY && bytes)
-		tw_ring_note_reads(txq);
 	tw_ring_stamp(txq, s, len + extra);
 }
 

@@ -211,38 +211,15 @@ static bool ring_make_bytes(struct tw_ring_tx *tx, uint32_t end)
 	return true;
 }
 
-/*
- * True if this side has read between the next packet and the last one, and between that one and
- * the one before.
- */
-static bool ring_pingpong(const struct tw_ring_tx *tx)
-{
-	return tx->pingpong && tx->last_read != tx->back->tail;
-}
-
-/*
- * The part of the byte area for a payload: the share of the ring. Where that ends, short payloads
- * of a ping-pong go on in little of it, which stays in the caches of both sides, as long as it is
- * free and the reader is near (doc/decisions.md, 171).
- */
+/* The part of the byte area for a payload: the share of the ring. */
 static uint32_t ring_part_for(struct tw_ring_tx *tx, uint32_t len)
 {
-	uint32_t at = tx->bhead & (tx->nbytes - 1), share = tw_min(tx->share->each, tx->nbytes);
+	uint32_t at = tx->bhead & (tx->nbytes - 1);
 
 	/* After a rest the pages are made from the start on. */
 	if (!tx->bready && at + len > TW_RING_BYTES_LEAST)
 		return TW_RING_BYTES_LEAST;
-	if (len > TW_RING_SHORT)
-		return share;
-	tx->want = tw_min(tx->part, share);
-	if (tw_likely(at && at + len <= tx->want))
-		return tx->want;
-	if (!ring_pingpong(tx) || (tx->distance.far && len >= TW_OVER_MIN))
-		return share;
-	tx->want = TW_RING_PART_LEAST;
-	if (!ring_bytes_fit(tx, len))
-		ring_read_taken(tx);
-	return ring_bytes_fit(tx, len) ? tx->want : share;
+	return tw_min(tx->share->each, tx->nbytes);
 }
 
 /* Before a payload goes there. Without memory it goes where there is some; false if nowhere. */
@@ -331,7 +308,6 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 		to += iov[i].iov_len;
 	}
 	s->hdr = hdr;
-	tw_ring_note_reads(tx);
 	tw_ring_stamp(tx, s, len);
 }
 

@@ -47,6 +47,7 @@
  */
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_EARLY 256     /* longest packet whose lines its reader fetches before it is there */
+#define TW_RING_EARLY_FAR 4160u /* the same if the writer is far: 4 KiB and a line */
 #define TW_RING_EMPTY_POLLS 4 /* looks in vain, after which this side waits */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
@@ -108,10 +109,7 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 
 #define TW_RING_BYTES_LEAST 65536u /* of the byte area, and of a share of it */
 #define TW_RING_PAYLOAD_MOST 32768u
-#define TW_RING_SHORT 4160u /* 4 KiB and a line: the longest payload of a ping-pong's part */
-#define TW_RING_PART_LEAST 8320u /* of that part */
-_Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST &&
-		       2 * TW_RING_SHORT <= TW_RING_PART_LEAST,
+_Static_assert(2 * TW_RING_PAYLOAD_MOST <= TW_RING_BYTES_LEAST,
 	       "a drained ring has room for a payload at its start, wherever the last one ended");
 
 /*
@@ -146,7 +144,6 @@ struct tw_ring_tx {
 	uint32_t taken;		 /* the reader's position when last read */
 	uint32_t bhead, btaken;
 	uint32_t last_read; /* position of this side's reads at its last packet of several lines */
-	bool pingpong;	    /* it had also read before that packet */
 	bool slots_ready;   /* all slots may be used */
 	uint32_t edge;	    /* else those at home, which end with this one */
 	uint32_t home_from; /* number of the first packet there */
@@ -371,13 +368,6 @@ static inline struct tw_slot *tw_ring_slot_or_token(struct tw_ring_tx *tx, uint3
 	return s;
 }
 
-/* With each packet of several lines: who reads and writes in turns is seen from that. */
-static inline void tw_ring_note_reads(struct tw_ring_tx *tx)
-{
-	tx->pingpong = tx->last_read != tx->back->tail;
-	tx->last_read = tx->back->tail;
-}
-
 /* Publishes a slot whose contents are written. */
 static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint32_t len)
 {
@@ -422,7 +412,7 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 /*
  * Fetches what the next packet probably consists of besides its first line, for which its reader
  * would wait once more after it was found. In a stream that takes lines from the writer, so the
- * byte area is left alone until this side has written, too (doc/decisions.md, 157 and 163).
+ * byte area is left alone until this side has written, too (doc/decisions.md, 157, 163 and 178).
  * Inlined always: gcc 12 drops calls of a function that only prefetches.
  */
 static tw_inline void tw_ring_fetch(const struct tw_ring_rx *rx, const struct tw_slot *s)
@@ -430,19 +420,21 @@ static tw_inline void tw_ring_fetch(const struct tw_ring_rx *rx, const struct tw
 	__builtin_prefetch(s->data + TW_RING_FIRST_LINE);
 	if (tw_likely(rx->expected <= TW_RING_INLINE) || rx->back->head == rx->sent)
 		return;
-	/* Without a loop, so that a poll saves no registers. */
+	/* Most often without a loop. */
 	__builtin_prefetch(rx->early);
 	__builtin_prefetch(rx->early + TW_LINE);
 	if (rx->expected <= TW_RING_EARLY / 2)
 		return;
 	__builtin_prefetch(rx->early + 2 * TW_LINE);
 	__builtin_prefetch(rx->early + 3 * TW_LINE);
+	for (uint32_t at = TW_RING_EARLY; tw_unlikely(at < rx->expected); at += TW_LINE)
+		__builtin_prefetch(rx->early + at);
 }
 _Static_assert(TW_RING_EARLY == 4 * TW_LINE, "all lines are fetched");
 
 /*
  * Whether there is a packet. A side that waits fetches more than its first line early, and so does
- * one whose last packet had more, up to TW_RING_EARLY.
+ * one whose last packet had more, unless that was too long.
  */
 static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, uint64_t key)
 {
@@ -542,11 +534,15 @@ static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 	tw_backoff_learn(&rx->backoff, rx->tries > 0, TW_RING_BACKOFF);
 }
 
-/* Another packet of this length, of the byte area, is to be fetched early. */
+/* Another packet of this length, of the byte area, is to be fetched early if it is not too long. */
 static inline void tw_ring_expect_bytes(struct tw_ring_rx *rx, uint32_t len)
 {
 	uint32_t pos = rx->btail;
 
+	if (len > (rx->back->distance.far ? TW_RING_EARLY_FAR : TW_RING_EARLY)) {
+		rx->expected = 0;
+		return;
+	}
 	rx->early = rx->bytes + tw_ring_place(&pos, len, rx->part, rx->nbytes);
 	rx->sent = rx->back->head;
 }
@@ -555,14 +551,13 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *
 {
 	rx->tail++;
 	rx->empty_polls = 0;
-	rx->expected = len <= TW_RING_EARLY ? len : 0;
+	rx->expected = len;
 	if (s == rx->token)
 		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {
 		tw_ring_place(&rx->btail, len, rx->part, rx->nbytes);
 		rx->btail += tw_ring_span(len);
-		if (len <= TW_RING_EARLY)
-			tw_ring_expect_bytes(rx, len);
+		tw_ring_expect_bytes(rx, len);
 	}
 }
 

@@ -436,7 +436,7 @@ static const struct budget_case cases[] = {
 	{"eager", open_mx, eager, settle, close_mx, 8},
 	{"eager_64", open_mx, eager, settle, close_mx, 64},
 	{"eager_104", open_mx, eager, settle, close_mx, 104},
-	{"eager_500", open_mx, eager, settle, close_mx, 500},
+	{"eager_250", open_mx, eager, settle, close_mx, 250},
 	{"unexpected", open_mx, unexpected, settle, close_mx, 8},
 	{"single", open_mx, single, settle, close_mx, 8},
 	{"pingpong", open_mx, pingpong, settle, close_mx, 8},

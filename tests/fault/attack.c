@@ -38,7 +38,7 @@ uint64_t odd(struct attacker *a)
 					 65535,
 					 65536,
 					 TW_RING_PART,
-					 TW_RING_PART | TW_RING_PART_LEAST / TW_LINE,
+					 TW_RING_PART | TW_RING_BYTES_LEAST / TW_LINE,
 					 TW_RING_JUMP - 1,
 					 TW_RING_JUMP,
 					 0x7fffffff,

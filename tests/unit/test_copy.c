@@ -63,10 +63,23 @@ Test(copy, over_what_another_has_read)
 	for (unsigned i = 0; i < 1000; i++) {
 		around = i % 2;
 		copies(copy_over, TW_OVER_LONG + i, i % 64, i % 61);
-		copies(copy_over, TW_OVER_MIN + i, i % 61, i % 64);
+		copies(copy_over, TW_COPY_SHORT + i, i % 61, i % 64);
 	}
 	around = true;
 	copies_all(copy_over);
+}
+
+static void copy_out(void *to, const void *from, size_t n)
+{
+	tw_copy_out(true, to, from, n);
+}
+
+/* From the end to the start. */
+Test(copy, out_of_what_another_writes)
+{
+	copies_all(copy_out);
+	for (unsigned i = 0; i < 1000; i++)
+		copies(copy_out, TW_COPY_SHORT + i, i % 64, i % 61);
 }
 
 /* Single answers, as of a thread that was interrupted, change nothing. */

@@ -237,7 +237,7 @@ Test(ring, share)
 	carry(&a, 4 * AREA, LARGE, SLOTS);
 	cr_assert_eq(a.tx.bready, AREA);
 	cr_assert_geq(fill(&a), AREA / LARGE - 1);
-	carry(&b, TW_RING_SHORT, TW_RING_SHORT, 1);
+	carry(&b, 4096, 4096, 1);
 	cr_assert_eq(b.tx.bready, BYTES, "not more than it needs");
 	cr_assert_leq(fill(&a), AREA / 2 / LARGE);
 	cr_assert_geq(fill(&a), AREA / 2 / LARGE - 2);
@@ -246,7 +246,7 @@ Test(ring, share)
 	rest(&b);
 	cr_assert_eq(share.rings, 1u);
 	cr_assert_eq(in_memory(b.tx.bytes, AREA), 0u, "not a page of what it ever used");
-	carry(&b, TW_RING_SHORT, TW_RING_SHORT, 1);
+	carry(&b, 4096, 4096, 1);
 	cr_assert_eq(b.tx.bready, BYTES, "nor any that it does not need again");
 	tw_ring_tx_end(&b.tx);
 	cr_assert_geq(fill(&a), AREA / LARGE - 1);
@@ -254,32 +254,6 @@ Test(ring, share)
 	cr_assert_eq(share.rings, 0u);
 	stop(&a);
 	stop(&b);
-}
-
-/* Short payloads of a ping-pong use little of the area. Shorter than what may go around a cache. */
-Test(ring, part)
-{
-	struct tw_ring_share share;
-	struct ring r;
-
-	tw_ring_share_init(&share, AREA);
-	fresh_of(&r, SLOTS, TW_RING_SECOND, AREA, &share);
-	cr_assert_eq(carry(&r, 4 * AREA, TW_OVER_MIN - 1, 1), 1u, "one at a time");
-	cr_assert_eq(r.tx.part, TW_RING_PART_LEAST);
-	cr_assert_gt(carry(&r, 4 * AREA, TW_OVER_MIN - 1, SLOTS), 0u, "many under way");
-	carry(&r, 4 * AREA, TW_OVER_MIN - 1, 1);
-	cr_assert_eq(r.tx.part, TW_RING_PART_LEAST);
-	cr_assert_eq(carry(&r, 4 * AREA, TW_OVER_MIN - 1, 1), 0u);
-	for (unsigned n = 0; n < 100; n++) {
-		uint32_t len = n % 2 ? LARGE : TW_RING_EARLY + 1;
-
-		cr_assert(tw_ring_room(&r.tx, len, 0));
-		put_len(&r, len);
-		take_len(&r, len);
-		tw_ring_publish(&r.rx);
-		cr_assert(n == 0 || r.tx.part == AREA, "long ones in turn with short ones");
-	}
-	stop(&r);
 }
 
 /* Without memory for more, payloads go on where there is some. */
