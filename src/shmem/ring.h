@@ -47,7 +47,7 @@
  */
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_EARLY 256     /* longest packet whose lines its reader fetches before it is there */
-#define TW_RING_EARLY_FAR 4160u /* the same if the writer is far: 4 KiB and a line */
+#define TW_RING_EARLY_FAR 16448u /* the same if the writer is far: 16 KiB and a line */
 #define TW_RING_EMPTY_POLLS 4 /* looks in vain, after which this side waits */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
