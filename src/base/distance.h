@@ -13,7 +13,6 @@
 #include "base/clock.h"
 
 #define TW_FAR_NS 100	/* a line that takes longer comes from far: memory is nearer */
-#define TW_FAR_EVERY 16 /* so many reads after one that was timed is the next, while all agree */
 #define TW_FAR_VOTES 3u /* so many more for the other answer change it */
 
 /* Only x86-64 has another way for what is far (copy.h). */
@@ -25,9 +24,8 @@
 #define tw_distance_order()
 #endif
 
-/* Zeros: near, and the first read is timed. */
+/* Zeros: near. */
 struct tw_distance {
-	uint8_t skip; /* reads that are not timed */
 	uint8_t votes;
 	bool far;
 };
@@ -69,16 +67,13 @@ static inline uint32_t tw_distance_read(struct tw_distance *d, const _Atomic(uin
 	uint64_t first, again;
 	uint32_t value;
 
-	if (!TW_DISTANCE || d->skip) {
-		d->skip--; /* without a distance nobody reads it */
+	if (!TW_DISTANCE)
 		/* [ring-taken] */
 		return atomic_load_explicit(word, memory_order_acquire);
-	}
 	value = tw_distance_time(word, &first);
 	if (value != known) {
 		tw_distance_time(word, &again);
 		tw_distance_vote(d, first * 1000 > again * 1000 + TW_FAR_NS * tw_clock_per_us);
-		d->skip = d->votes % TW_FAR_VOTES ? 0 : TW_FAR_EVERY;
 	}
 	return value;
 }
