@@ -248,7 +248,6 @@ static void endpoint_destroy(struct tw_ep *ep)
 		free(ep->peers[i]);
 	}
 	free(ep->peers);
-	free(ep->limits.heap);
 	tw_pollable_close(&ep->pollable);
 	tw_fd_close(ep->wakefd);
 	tw_fd_close(ep->host.epfd);

@@ -324,9 +324,9 @@ enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr);
 /*
  * The request, if it is pending then, ends with TW_S_TIMEOUT so many microseconds from
- * now, TW_FOREVER: not. False when memory is short.
+ * now, TW_FOREVER: not.
  */
-bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us);
+void tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us);
 /* Takes back what is late; the next time wanted, or 0. */
 uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now);
 

@@ -110,6 +110,7 @@ enum tw_req_flags {
 enum tw_req_extra {
 	TW_X_IMM = 1,	   /* imm goes, or came, with the message; a put: see tw_window_notify() */
 	TW_X_DIRECTED = 2, /* of a posted receive: in the matcher of its source */
+	TW_X_LIMITED = 4,  /* of a send or receive: it has a time limit */
 	TW_X_WINDOW = 4,   /* of an active message: of window.h */
 	TW_X_REPLY = 8,	   /* and counted in tw_peer.windows.due */
 	TW_X_REPORT = 2, /* of an access that has ended: the owner asks to be told, see window.h */
@@ -182,7 +183,7 @@ struct tw_req {
 		uint64_t imm; /* of a send: little-endian */
 	};
 	union {
-		uint64_t limit; /* tick of its time limit, valid if ep->limits has one of that tick */
+		uint64_t limit; /* tick of its time limit: TW_X_LIMITED */
 		uint64_t user;	/* of an interface without time limits */
 	};
 } tw_aligned_line;
@@ -376,15 +377,6 @@ struct tw_interface {
 	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
 
-/* The time limits of pending requests, a heap with the earliest at the top. */
-struct tw_limits {
-	struct tw_limit {
-		uint64_t when;
-		uint32_t index, gen; /* of the request */
-	} * heap;
-	uint32_t n, max;
-};
-
 /* A descriptor that a program polls, and what makes it ready. -1: not open. */
 struct tw_pollable {
 	int fd, event;
@@ -447,7 +439,7 @@ struct tw_ep {
 	struct tw_spare_long longs;
 	uint64_t trim_at;   /* tick of the next check for unused memory, 0 none */
 	uint64_t fetch_max; /* see struct tw_open */
-	struct tw_limits limits;
+	uint64_t limit_at;  /* not later than any time limit of a request, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
 	uint64_t done_seen;   /* how much had been done at the last look: see yield_idle() */

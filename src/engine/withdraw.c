@@ -5,16 +5,11 @@
  * knows whether a receive has matched the message. If none has, the peer drops the message and
  * replies (CANCELLED), which ends the send here. Otherwise the send ends as usual.
  *
- * Time limits are in a heap. An entry is valid while its request is pending and has this limit.
- * Other entries are dropped when they expire, or are swept out.
+ * The endpoint has a timer for the earliest time limit, and then looks at all requests.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/engine.h"
 
 #define ANSWER_US 1000000 /* for the answer to a CANCEL, where a send can end without it */
-#define SWEEP_MIN 64
 
 /* Asking back ---------------------------------------------------------------- */
 
@@ -122,105 +117,36 @@ enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr)
 
 /* Time limits ---------------------------------------------------------------- */
 
-static struct tw_req *request_of(struct tw_ep *ep, const struct tw_limit *l)
-{
-	struct tw_req *r = tw_pool_find(&ep->reqs, l->index, l->gen);
-
-	return r && !(r->flags & TW_R_DONE) && r->limit == l->when ? r : NULL;
-}
-
-static void sift_up(struct tw_limit *heap, uint32_t i, struct tw_limit l)
-{
-	for (; i && l.when < heap[(i - 1) / 2].when; i = (i - 1) / 2)
-		heap[i] = heap[(i - 1) / 2];
-	heap[i] = l;
-}
-
-static void sift_down(struct tw_limit *heap, uint32_t n, struct tw_limit l)
-{
-	uint32_t i = 0, child;
-
-	for (; (child = 2 * i + 1) < n; i = child) {
-		if (child + 1 < n && heap[child + 1].when < heap[child].when)
-			child++;
-		if (l.when <= heap[child].when)
-			break;
-		heap[i] = heap[child];
-	}
-	heap[i] = l;
-}
-
-/* Of requests that have ended most entries are left: they go before memory is added. */
-static void withdraw_sweep(struct tw_ep *ep)
-{
-	struct tw_limits *h = &ep->limits;
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < h->n; i++)
-		if (request_of(ep, &h->heap[i])) {
-			struct tw_limit l = h->heap[i];
-
-			sift_up(h->heap, n++, l);
-		}
-	h->n = n;
-}
-
-/* Memory for the limit of one more request; false when it is short. */
-static bool withdraw_reserve(struct tw_ep *ep)
-{
-	struct tw_limits *h = &ep->limits;
-	struct tw_limit *heap;
-	uint32_t max;
-
-	if (h->n < h->max)
-		return true;
-	withdraw_sweep(ep);
-	if (h->n < h->max / 2)
-		return true;
-	max = h->max ? 2 * h->max : SWEEP_MIN;
-	heap = realloc(h->heap, max * sizeof(*heap));
-	if (!heap)
-		return h->n < h->max;
-	h->heap = heap;
-	h->max = max;
-	return true;
-}
-
 static void withdraw_limit(struct tw_ep *ep, struct tw_req *r, uint64_t when)
 {
-	struct tw_limits *h = &ep->limits;
-
+	r->extra |= TW_X_LIMITED;
 	r->limit = when;
-	sift_up(h->heap, h->n++, (struct tw_limit){when, r->obj.index, r->obj.gen});
+	ep->limit_at = tw_earlier(ep->limit_at, when);
 	tw_timer(&ep->host, when);
 }
 
-bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
+void tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
 {
 	uint64_t when = us == TW_FOREVER ? TW_FOREVER : tw_clock() + tw_clock_us(us);
 
 	if (r->flags & TW_R_DONE)
-		return true;
+		return;
 	if (r->kind == TW_CONNECT) {
 		r->deadline = when;
 		if (when != TW_FOREVER)
 			tw_timer(&ep->host, when);
-		return true;
+		return;
 	}
-	if (when == TW_FOREVER) {
-		r->limit = 0;
-		return true;
-	}
-	if (!withdraw_reserve(ep))
-		return false;
-	withdraw_limit(ep, r, when);
-	return true;
+	r->extra &= ~TW_X_LIMITED;
+	if (when != TW_FOREVER)
+		withdraw_limit(ep, r, when);
 }
 
 static void withdraw_late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
 {
 	bool again = r->flags & TW_R_ASKED;
 
+	r->extra &= ~TW_X_LIMITED;
 	switch (tw_take_back(ep, r, TW_S_TIMEOUT)) {
 	case TW_BACK_DONE:
 		tw_req_complete(ep, r, TW_S_TIMEOUT);
@@ -236,17 +162,23 @@ static void withdraw_late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
 	}
 }
 
+static bool is_limited(const struct tw_req *r)
+{
+	return (r->kind == TW_SEND || r->kind == TW_RECV) && (r->extra & TW_X_LIMITED) &&
+	       !(r->flags & TW_R_DONE);
+}
+
 uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now)
 {
-	struct tw_limits *h = &ep->limits;
+	struct tw_req *r;
 
-	while (h->n && h->heap[0].when <= now) {
-		struct tw_req *r = request_of(ep, &h->heap[0]);
-
-		sift_down(h->heap, h->n - 1, h->heap[h->n - 1]);
-		h->n--;
-		if (r)
+	if (!ep->limit_at || now < ep->limit_at)
+		return ep->limit_at;
+	ep->limit_at = 0;
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));)
+		if (is_limited(r) && r->limit <= now)
 			withdraw_late(ep, r, now);
-	}
-	return h->n ? h->heap[0].when : 0;
+		else if (is_limited(r))
+			ep->limit_at = tw_earlier(ep->limit_at, r->limit);
+	return ep->limit_at;
 }

@@ -9,8 +9,8 @@ void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request)
 {
 	struct tw_req *r = tw_mx_request(ep, request);
 
-	if (r && !tw_req_limit(ep, r, tw_mx_ep(ep)->request_us))
-		tw_log(TW_LOG_ERROR, "no memory for the time limit of a request");
+	if (r)
+		tw_req_limit(ep, r, tw_mx_ep(ep)->request_us);
 }
 
 mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
@@ -31,8 +31,7 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 	/* Nobody can take back an access: its owner or the network may still move the data. */
 	if (!r || tw_is_access(r))
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	if (!tw_req_limit(ep, r, us))
-		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
+	tw_req_limit(ep, r, us);
 	tw_leave(ep);
 	return MX_SUCCESS;
 }
