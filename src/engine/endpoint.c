@@ -164,14 +164,14 @@ static enum tw_err open_providers(struct tw_ep *ep)
 		if (list[i]->has_rxqs)
 			ep->lender = ep->provs[i];
 		else
-			ep->polled[ep->npolled++] = ep->provs[i];
+			ep->polled |= 1u << i;
 	}
 	return TW_OK;
 }
 
 static void close_providers(struct tw_ep *ep)
 {
-	ep->npolled = 0;
+	ep->polled = 0;
 	ep->lender.ops = NULL;
 	while (ep->nprovs) {
 		ep->nprovs--;

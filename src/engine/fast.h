@@ -129,7 +129,7 @@ static inline bool tw_poll_slow_path(const struct tw_ep *ep)
 {
 	const struct tw_rxqs *rxqs = &ep->host.rxqs;
 
-	return ep->npolled | (rxqs->n - rxqs->nactive) | ep->host.state | ep->slow_path |
+	return ep->polled | (rxqs->n - rxqs->nactive) | ep->host.state | ep->slow_path |
 	       atomic_load_explicit(&ep->slot->requested, memory_order_relaxed);
 }
 

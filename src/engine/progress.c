@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Progress: takes in packets that have arrived and sends what is queued. */
 #include <sched.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/sys.h"
@@ -21,19 +20,10 @@ static void progress_wake(struct tw_host *host)
 static void poll_provider(struct tw_host *host, void *instance, bool on)
 {
 	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
-	unsigned i = 0;
 
-	while (i < ep->npolled && ep->polled[i].instance != instance)
-		i++;
-	if (on && i == ep->npolled) {
-		for (unsigned k = 0; k < ep->nprovs; k++)
-			if (ep->provs[k].instance == instance)
-				ep->polled[ep->npolled++] = ep->provs[k];
-	} else if (!on && i < ep->npolled) {
-		ep->npolled--;
-		memmove(&ep->polled[i], &ep->polled[i + 1],
-			(ep->npolled - i) * sizeof(ep->polled[0]));
-	}
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		if (ep->provs[i].instance == instance)
+			ep->polled = (ep->polled & ~(1u << i)) | (uint32_t)on << i;
 }
 
 const struct tw_upcalls tw_upcalls = {
@@ -186,8 +176,9 @@ static unsigned progress_finish(struct tw_ep *ep, bool left)
 
 	if (tw_unlikely(left) && ep->lender.ops)
 		n += ep->lender.ops->progress(ep->lender.instance);
-	for (unsigned i = 0; i < ep->npolled; i++)
-		n += ep->polled[i].ops->progress(ep->polled[i].instance);
+	for (unsigned i = 0; ep->polled >> i; i++)
+		if (ep->polled >> i & 1)
+			n += ep->provs[i].ops->progress(ep->provs[i].instance);
 	if (tw_unlikely(ep->has_work))
 		n += tw_flush(ep);
 	if (tw_unlikely(ep->unanswered))

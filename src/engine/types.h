@@ -410,7 +410,8 @@ struct tw_ep {
 	struct tw_peer **peers;
 	uint64_t events, woken;
 	uint32_t npeers;
-	unsigned npolled, nprovs;
+	unsigned nprovs;
+	uint32_t polled; /* bits of those whose progress() every poll calls */
 	uint64_t *gauges;
 	struct tw_match *match;
 	struct tw_windows *windows; /* NULL: there never was one */
@@ -418,8 +419,8 @@ struct tw_ep {
 	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;
-	} provs[TW_MAX_PROVIDERS], polled[TW_MAX_PROVIDERS]; /* polled: by every progress */
-	struct tw_prov lender;				     /* of host.rxqs; ops NULL: none */
+	} provs[TW_MAX_PROVIDERS];
+	struct tw_prov lender; /* of host.rxqs; ops NULL: none */
 	struct tw_pool reqs;
 	uint32_t eager_max;
 	uint8_t rndv;		       /* enum tw_rndv */
