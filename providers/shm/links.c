@@ -188,12 +188,12 @@ static enum tw_ring_release link_shrink(struct tw_shm_link *l)
 /*
  * Readers that take nothing, as their process is stopped, are looked at more and more seldom. In
  * the end they are left until the next check of any: looking for ever would keep this process
- * awake. Memory that the system does not take back stays. A reader may take its packets at any
- * moment, so what was seen of a ring is not asked a second time.
+ * awake. A reader may take its packets at any moment, so what was seen of a ring is not asked a
+ * second time.
  */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 {
-	bool seen[TW_RING_KEPT + 1] = {false}, left;
+	bool seen[TW_RING_UNREAD + 1] = {false}, left;
 
 	if (!ep->shrink_at || now < ep->shrink_at)
 		return ep->shrink_at;

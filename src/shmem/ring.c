@@ -177,20 +177,13 @@ static bool ring_fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserv
 	       (len <= TW_RING_INLINE || ring_bytes_fit(tx, len));
 }
 
-/* Whole pages of the system; what shares one with something else stays. */
-static bool ring_drop_pages(void *at, size_t len)
+/* Whole pages of the system, if it takes them back; what shares one with something else stays. */
+static void ring_drop_pages(void *at, size_t len)
 {
 	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
 
-	return from >= to || madvise((void *)from, to - from, MADV_REMOVE) == 0;
-}
-
-static void ring_count(struct tw_ring_tx *tx, bool in_use)
-{
-	if (tx->in_use == in_use)
-		return;
-	tx->in_use = in_use;
-	ring_share_out(tx->share, in_use ? tx->share->rings + 1 : tx->share->rings - 1);
+	if (from < to)
+		madvise((void *)from, to - from, MADV_REMOVE);
 }
 
 /* Makes pages up to there, twice as many each time. The first have room for any payload. */
@@ -227,18 +220,28 @@ static bool ring_prepare_bytes(struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t pos = tx->bhead;
 
-	ring_count(tx, true);
+	if (tw_unlikely(!tx->bready))
+		ring_share_out(tx->share, tx->share->rings + 1);
 	tx->want = ring_part_for(tx, len);
 	if (tw_likely(ring_make_bytes(tx, tw_ring_place(&pos, len, tx->want, tx->nbytes) + len)))
 		return true;
 	tx->want = tx->bready ? tw_min(tx->want, tx->bready) : tx->part;
-	ring_count(tx, tx->bready);
+	if (!tx->bready)
+		ring_share_out(tx->share, tx->share->rings - 1);
 	return tx->bready;
+}
+
+/* The byte area has no pages any more. */
+static void ring_leave_share(struct tw_ring_tx *tx)
+{
+	if (tx->bready)
+		ring_share_out(tx->share, tx->share->rings - 1);
+	tx->bready = 0;
 }
 
 void tw_ring_tx_end(struct tw_ring_tx *tx)
 {
-	ring_count(tx, false);
+	ring_leave_share(tx);
 }
 
 /*
@@ -315,7 +318,7 @@ uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx)
 {
 	uint32_t end = tw_min(tx->part, tx->bready), at = tx->bhead & (tx->nbytes - 1);
 
-	return tx->in_use && at < end ? tw_min(end - at, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
+	return at < end ? tw_min(end - at, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)
@@ -369,15 +372,13 @@ enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx)
 		return TW_RING_UNREAD;
 	tx->open = tx->head;
 	tx->bopen = tx->bhead;
-	/* Whether or not the system takes the memory back. */
-	ring_count(tx, false);
-	if (tx->bready && !ring_drop_pages(tx->bytes, tx->nbytes))
-		return TW_RING_KEPT;
-	tx->bready = 0;
+	if (tx->bready)
+		ring_drop_pages(tx->bytes, tx->nbytes);
+	ring_leave_share(tx);
 	if (tx->slots_ready && ring_go_home(tx))
 		return TW_RING_WRITTEN;
-	if (tx->away_ready && !ring_drop_pages(tx->away, tw_ring_home_at(tx->nslots)))
-		return TW_RING_KEPT;
+	if (tx->away_ready)
+		ring_drop_pages(tx->away, tw_ring_home_at(tx->nslots));
 	tx->away_ready = false;
 	return TW_RING_RELEASED;
 }

@@ -148,8 +148,7 @@ struct tw_ring_tx {
 	uint32_t edge;	    /* else those at home, which end with this one */
 	uint32_t home_from; /* number of the first packet there */
 	bool away_ready;    /* the pages of the other slots exist */
-	uint32_t bready;    /* bytes of the byte area whose pages exist, from its start */
-	bool in_use;	    /* the byte area counts in the share */
+	uint32_t bready;    /* bytes of its start that have pages; 0: it has no part in the share */
 	struct tw_ring_share *share;
 	void *away;	    /* pages of the other slots */
 	struct tw_ring *ring;
@@ -285,9 +284,8 @@ enum tw_ring_release {
 	TW_RING_RELEASED,
 	TW_RING_WRITTEN, /* a packet was written, which the reader must take first */
 	TW_RING_UNREAD,	 /* the reader has not taken all packets */
-	TW_RING_KEPT,	 /* the system does not take the memory back */
 };
-/* Releases what lies beyond the home page. */
+/* Releases what lies beyond the home page. Memory that the system does not take back stays. */
 enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx);
 /* True if a slot that tw_ring_payload() refused is no packet, but moves the reader, or its part. */
 bool tw_ring_control(struct tw_ring_rx *rx, const struct tw_slot *s);
@@ -446,22 +444,14 @@ static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, 
 	return false;
 }
 
-/* The next slot if it is full, the token slot excepted. */
-static inline struct tw_slot *tw_ring_here(struct tw_ring_rx *rx)
-{
-	struct tw_slot *s = &rx->slots[rx->tail & rx->mask];
-
-	return tw_ring_look(rx, s, tw_ring_key(rx)) ? s : NULL;
-}
-
 /* The next slot if it is full. */
 static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 {
-	struct tw_slot *s = tw_ring_here(rx);
+	struct tw_slot *s = &rx->slots[rx->tail & rx->mask];
 
-	if (!s && rx->token && tw_ring_look(rx, rx->token, tw_ring_key(rx)))
-		s = rx->token;
-	return s;
+	if (tw_ring_look(rx, s, tw_ring_key(rx)))
+		return s;
+	return rx->token && tw_ring_look(rx, rx->token, tw_ring_key(rx)) ? rx->token : NULL;
 }
 
 /* True if another packet follows the next one. */

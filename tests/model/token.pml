@@ -213,7 +213,7 @@ inline take_one()
 #ifdef TOKEN_FIRST
 	look_at_token();
 #endif
-	/* tw_ring_here(), tw_words_look() */
+	/* tw_ring_next(), tw_words_look() */
 	d_step {
 		peek(w, SLOT(1 - me, tail[1 - me]));
 		there = (w != 0 && (w - 1) / NUMBERS == tail[1 - me]);
