@@ -8,8 +8,8 @@
 
 #include "engine/engine.h"
 
-static bool am_leave(struct tw_peer *p, uint8_t type, uint8_t flags, uint64_t arg, const void *data,
-		     uint32_t len)
+static bool am_out(struct tw_peer *p, uint8_t type, uint8_t flags, uint64_t arg, const void *data,
+		   uint32_t len)
 {
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 
@@ -17,55 +17,77 @@ static bool am_leave(struct tw_peer *p, uint8_t type, uint8_t flags, uint64_t ar
 			      len > 0, len) == TW_OK;
 }
 
-struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len)
+struct tw_req *tw_am_new(struct tw_ep *ep, uint64_t arg, uint32_t len)
 {
-	struct tw_req *r = tw_req_new1(p->ep, TW_AM_SEND, NULL, len);
+	struct tw_req *r = tw_req_new1(ep, TW_AM_SEND, NULL, len);
 
 	if (!r)
 		return NULL;
 	tw_req_forget(r);
 	r->seg.ptr = malloc(len + 1); /* freed by tw_req_forgotten() */
 	if (!r->seg.ptr) {
-		tw_req_free(p->ep, r);
+		tw_req_free(ep, r);
 		return NULL;
 	}
-	r->peer = p;
+	r->peer = NULL;
+	r->match = arg;
 	return r;
 }
 
 void tw_am_queue(struct tw_peer *p, struct tw_req *r)
 {
+	r->peer = p;
 	tw_txq_close(p); /* nothing overtakes it */
 	tw_send_queue(p, r);
+}
+
+/* The peer of an address, if it takes active messages. */
+static struct tw_peer *am_peer(struct tw_ep *ep, struct tw_addr to)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+
+	return p && p->state == TW_PEER_UP && !p->barred ? p : NULL;
 }
 
 enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,
 		       uint32_t len)
 {
-	struct tw_peer *p = tw_peer_at(ep, to);
+	struct tw_peer *p = am_peer(ep, to);
 	struct tw_req *r;
 
-	if (!p || p->state != TW_PEER_UP || p->barred)
+	if (!p)
 		return TW_ECLOSED;
 	ep->counters[TW_C_AM_SENT]++;
-	if (tw_list_empty(&p->sendq) && am_leave(p, TW_AM, 0, arg, data, len))
+	if (tw_list_empty(&p->sendq) && am_out(p, TW_AM, 0, arg, data, len))
 		return TW_OK;
-	r = tw_am_new(p, len);
+	r = tw_am_new(ep, arg, len);
 	if (!r)
 		return TW_ENOMEM;
 	if (len)
 		memcpy(r->seg.ptr, data, len);
-	r->match = arg;
 	tw_am_queue(p, r);
 	return TW_OK;
+}
+
+void tw_am_send_new(struct tw_ep *ep, struct tw_addr to, struct tw_req *r)
+{
+	struct tw_peer *p = am_peer(ep, to);
+
+	if (!p) {
+		tw_req_forgotten(ep, r);
+		return;
+	}
+	ep->counters[TW_C_AM_SENT]++;
+	if (!tw_list_empty(&p->sendq) || !tw_am_flush(p, r))
+		tw_am_queue(p, r);
 }
 
 bool tw_am_flush(struct tw_peer *p, struct tw_req *r)
 {
 	bool window = r->extra & TW_X_WINDOW;
 
-	if (!am_leave(p, window ? TW_WINDOW : TW_AM, window ? r->proto : 0, r->match, r->seg.ptr,
-		      r->len))
+	if (!am_out(p, window ? TW_WINDOW : TW_AM, window ? r->proto : 0, r->match, r->seg.ptr,
+		    r->len))
 		return false;
 	p->windows.due -= (r->extra & TW_X_REPLY) != 0;
 	tw_req_complete(p->ep, r, TW_S_OK);

@@ -302,11 +302,11 @@ void tw_recv_lost(struct tw_peer *p);
  */
 enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,
 		       uint32_t len);
-/*
- * One with len bytes of memory to fill (seg.ptr), which is queued behind what is sent. NULL
- * when memory is short.
- */
-struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len);
+/* One to send later, with len bytes of memory to fill (seg.ptr). NULL when memory is short. */
+struct tw_req *tw_am_new(struct tw_ep *ep, uint64_t arg, uint32_t len);
+/* Sends it, and needs no memory. It is lost if the peer is gone. */
+void tw_am_send_new(struct tw_ep *ep, struct tw_addr to, struct tw_req *r);
+/* Queues it behind what is sent, also in upcalls. */
 void tw_am_queue(struct tw_peer *p, struct tw_req *r);
 /* Sends an active message that had to wait; false when there is no room. */
 bool tw_am_flush(struct tw_peer *p, struct tw_req *r);

@@ -22,10 +22,10 @@ struct tw_windows *tw_windows_get(struct tw_ep *ep)
 	return ws;
 }
 
-static struct tw_req *new_packet(struct tw_peer *p, enum tw_window_what what,
+static struct tw_req *new_packet(struct tw_peer *p, enum tw_window_what what, uint64_t match,
 				 const struct tw_window_msg *m, uint32_t len)
 {
-	struct tw_req *r = tw_am_new(p, sizeof(*m) + len);
+	struct tw_req *r = tw_am_new(p->ep, match, sizeof(*m) + len);
 
 	if (!r)
 		return NULL;
@@ -38,11 +38,10 @@ static struct tw_req *new_packet(struct tw_peer *p, enum tw_window_what what,
 char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
 		     const struct tw_window_msg *m, uint32_t len)
 {
-	struct tw_req *r = new_packet(p, what, m, len);
+	struct tw_req *r = new_packet(p, what, match, m, len);
 
 	if (!r)
 		return NULL;
-	r->match = match;
 	if (reply) {
 		r->extra |= TW_X_REPLY;
 		p->windows.due++;
@@ -171,7 +170,7 @@ enum tw_err tw_import_revoked(struct tw_peer *p, const struct tw_window_msg *m)
 	struct tw_import *w = window_known_find(p, m->key);
 
 	if (w && w->grant.number == m->number) {
-		w->release = new_packet(p, TW_WINDOW_RELEASE, m, 0);
+		w->release = new_packet(p, TW_WINDOW_RELEASE, 0, m, 0);
 		if (!w->release)
 			return TW_AGAIN;
 		end_import(p, w);

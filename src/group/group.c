@@ -14,13 +14,6 @@
 
 #define SELF_POLLS 4 /* until a message to oneself, or its announcement, has arrived */
 
-struct control {
-	struct tw_list link;
-	uint64_t arg;
-	uint32_t len;
-	char data[];
-};
-
 void tw_group_init(struct tw_group *g, uint32_t filter)
 {
 	*g = (struct tw_group){.filter = filter};
@@ -35,22 +28,17 @@ void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where)
 	tw_list_init(&m->link);
 }
 
-void tw_member_fini(struct tw_member *m)
-{
-	tw_list_walk(&m->out, struct control, c, link)
-		free(c);
-	tw_list_init(&m->out);
-	tw_list_del(&m->link);
-}
-
 static void group_lose(struct tw_member *m)
 {
 	struct tw_group *g = m->group;
 	struct tw_ctrl_request *r;
 	struct tw_list requests;
+	struct tw_req *c;
 
 	m->state = TW_MEMBER_LOST;
-	tw_member_fini(m);
+	while ((c = tw_list_take(&m->out, struct tw_req, link)))
+		tw_req_forgotten(g->ep, c);
+	tw_list_del(&m->link);
 	/* They may be made again. */
 	tw_list_init(&requests);
 	tw_list_walk(&g->requests, struct tw_ctrl_request, q, link) {
@@ -139,15 +127,13 @@ void tw_member_search_for(struct tw_member *m, unsigned ms)
 
 bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len)
 {
-	struct control *c = malloc(sizeof(*c) + len);
+	struct tw_req *c = tw_am_new(m->group->ep, arg, len);
 
 	if (!c) {
 		tw_log(TW_LOG_ERROR, "no memory for a control message");
 		return false;
 	}
-	c->arg = arg;
-	c->len = len;
-	memcpy(c->data, ctrl, len);
+	memcpy(c->seg.ptr, ctrl, len);
 	tw_list_add_tail(&m->out, &c->link);
 	tw_member_ready(m);
 	return true;
@@ -188,26 +174,18 @@ bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply,
 	return false;
 }
 
-static enum tw_err group_leave(struct tw_ep *ep, struct tw_addr to, const struct control *c)
-{
-	if (!tw_addr_same(&to, &ep->self->addr))
-		return tw_am_send(ep, to, c->arg, c->data, c->len);
-	ep->iface->am_handler(ep, ep->self, c->arg, c->data, c->len);
-	return TW_OK;
-}
-
-/* A control that is lost would be waited for: without memory the connection ends. */
 static void group_flush(struct tw_member *m)
 {
 	struct tw_ep *ep = m->group->ep;
-	struct control *c;
+	struct tw_req *c;
 
-	while (m->state == TW_MEMBER_HERE && (c = tw_list_take(&m->out, struct control, link))) {
-		if (group_leave(ep, m->addr, c) == TW_ENOMEM) {
-			tw_log(TW_LOG_ERROR, "no memory for a control message");
-			tw_disconnect(tw_peer_at(ep, m->addr));
+	while (m->state == TW_MEMBER_HERE && (c = tw_list_take(&m->out, struct tw_req, link))) {
+		if (!tw_addr_same(&m->addr, &ep->self->addr)) {
+			tw_am_send_new(ep, m->addr, c);
+			continue;
 		}
-		free(c);
+		ep->iface->am_handler(ep, ep->self, c->match, c->seg.ptr, c->len);
+		tw_req_forgotten(ep, c);
 	}
 }
 

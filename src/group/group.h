@@ -24,7 +24,7 @@ struct tw_member {
 	bool starved;	     /* there was no memory for a control that had to be sent */
 	struct tw_addr addr; /* while HERE */
 	struct tw_op connected;
-	struct tw_list out;  /* controls that have not left */
+	struct tw_list out;  /* controls that have not left: active messages */
 	struct tw_list link; /* on the group's list ready */
 };
 
@@ -56,8 +56,6 @@ struct tw_ctrl_request {
 /* Before the endpoint opens, which sets g->ep (struct tw_open). */
 void tw_group_init(struct tw_group *g, uint32_t filter);
 void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
-/* Frees what a group or a member that ends with its endpoint has. */
-void tw_member_fini(struct tw_member *m);
 
 /* Connects to a member that is AWAY or LOST. */
 void tw_member_search(struct tw_member *m);

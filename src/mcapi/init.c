@@ -79,8 +79,6 @@ static void mcapi_init_dispose(struct tw_mcapi_node *n)
 	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link)
 		free(w);
 	tw_mcapi_outstanding_fini(n);
-	for (unsigned i = 0; i < TW_MAX_NODES; i++)
-		tw_member_fini(&n->peers[i]);
 	tw_pool_fini(&n->reqs);
 	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
 		while (n->dests[i]) {

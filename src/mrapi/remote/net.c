@@ -338,7 +338,7 @@ static void forget_members(void)
 	tw_list_walk(&net.inbox, struct arrival, a, link)
 		free(a);
 	tw_list_walk(&net.known, struct known, k, link) {
-		tw_member_fini(&k->m);
+		tw_list_del(&k->m.link);
 		free(k);
 	}
 	tw_mrapi_hosts_stop();
