@@ -58,12 +58,15 @@ void tw_atomic_wire(void *elements, uint32_t len, enum tw_atomic_type type);
  * and the atomic exists.
  */
 void tw_atomic_apply(char *memory, char *old, const struct tw_window_msg *m, const char *operand);
+/* A packet for tw_am_queue(); its data follows the message. NULL when memory is short. */
+struct tw_req *tw_window_new(struct tw_peer *p, enum tw_window_what what, uint64_t match,
+			     const struct tw_window_msg *m, uint32_t len);
 /*
- * Queues a packet behind what is sent, also in upcalls. A reply counts in p->windows.due until
- * it has left. Returns where its len bytes of data belong; NULL when memory is short.
+ * Queues one as a reply, which counts in p->windows.due until it has left. Returns where its len
+ * bytes of data belong; NULL when memory is short.
  */
-char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
-		     const struct tw_window_msg *m, uint32_t len);
+char *tw_window_reply(struct tw_peer *p, enum tw_window_what what, uint64_t match,
+		      const struct tw_window_msg *m, uint32_t len);
 /* Handles the packets for the owner of a window. */
 enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_window_msg *m,
 			    const char *data, uint32_t len);

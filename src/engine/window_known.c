@@ -22,8 +22,8 @@ struct tw_windows *tw_windows_get(struct tw_ep *ep)
 	return ws;
 }
 
-static struct tw_req *new_packet(struct tw_peer *p, enum tw_window_what what, uint64_t match,
-				 const struct tw_window_msg *m, uint32_t len)
+struct tw_req *tw_window_new(struct tw_peer *p, enum tw_window_what what, uint64_t match,
+			     const struct tw_window_msg *m, uint32_t len)
 {
 	struct tw_req *r = tw_am_new(p->ep, match, sizeof(*m) + len);
 
@@ -35,17 +35,15 @@ static struct tw_req *new_packet(struct tw_peer *p, enum tw_window_what what, ui
 	return r;
 }
 
-char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
-		     const struct tw_window_msg *m, uint32_t len)
+char *tw_window_reply(struct tw_peer *p, enum tw_window_what what, uint64_t match,
+		      const struct tw_window_msg *m, uint32_t len)
 {
-	struct tw_req *r = new_packet(p, what, match, m, len);
+	struct tw_req *r = tw_window_new(p, what, match, m, len);
 
 	if (!r)
 		return NULL;
-	if (reply) {
-		r->extra |= TW_X_REPLY;
-		p->windows.due++;
-	}
+	r->extra |= TW_X_REPLY;
+	p->windows.due++;
 	tw_am_queue(p, r);
 	return r->seg.ptr + sizeof(*m);
 }
@@ -170,7 +168,7 @@ enum tw_err tw_import_revoked(struct tw_peer *p, const struct tw_window_msg *m)
 	struct tw_import *w = window_known_find(p, m->key);
 
 	if (w && w->grant.number == m->number) {
-		w->release = new_packet(p, TW_WINDOW_RELEASE, 0, m, 0);
+		w->release = tw_window_new(p, TW_WINDOW_RELEASE, 0, m, 0);
 		if (!w->release)
 			return TW_AGAIN;
 		end_import(p, w);
@@ -179,7 +177,7 @@ enum tw_err tw_import_revoked(struct tw_peer *p, const struct tw_window_msg *m)
 	/* One that was granted when nothing asked for it any more. */
 	if (p->windows.due > 2 * TW_WINDOW_ASKED)
 		return TW_EPROTO;
-	return tw_window_post(p, TW_WINDOW_RELEASE, true, 0, m, 0) ? TW_OK : TW_AGAIN;
+	return tw_window_reply(p, TW_WINDOW_RELEASE, 0, m, 0) ? TW_OK : TW_AGAIN;
 }
 
 /* The end --------------------------------------------------------------------- */

@@ -10,8 +10,6 @@
 #include "base/guard.h"
 #include "engine/window_internal.h"
 
-#define REVOKE_US 10000 /* after which a peer that memory was short for is told again */
-
 struct window {
 	struct tw_list node; /* by key, or ending */
 	struct tw_list grants;
@@ -26,8 +24,8 @@ struct grant {
 	struct tw_list of_window, of_peer;
 	struct window *w;
 	struct tw_peer *peer;
-	bool registered; /* with the provider */
-	bool revoked;
+	bool registered;       /* with the provider */
+	struct tw_req *revoke; /* made with the grant, so that it can be sent; NULL: it was */
 	struct tw_mem_reg mr;
 };
 
@@ -111,6 +109,8 @@ static void end_grant(struct tw_ep *ep, struct grant *g, bool ending)
 	struct window *w = g->w;
 
 	deregister(g);
+	if (g->revoke)
+		tw_req_forgotten(ep, g->revoke);
 	tw_list_del(&g->of_window);
 	tw_list_del(&g->of_peer);
 	free(g);
@@ -123,6 +123,7 @@ static void end_grant(struct tw_ep *ep, struct grant *g, bool ending)
 
 static struct grant *window_owner_grant(struct window *w, struct tw_peer *p)
 {
+	struct tw_window_msg m = {.key = w->key, .number = w->number};
 	struct grant *g = grant_of(w, p);
 
 	if (g) {
@@ -132,6 +133,11 @@ static struct grant *window_owner_grant(struct window *w, struct tw_peer *p)
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return NULL;
+	g->revoke = tw_window_new(p, TW_WINDOW_REVOKE, 0, &m, 0);
+	if (!g->revoke) {
+		free(g);
+		return NULL;
+	}
 	g->w = w;
 	g->peer = p;
 	tw_list_add_tail(&w->grants, &g->of_window);
@@ -149,7 +155,7 @@ static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 
 	*m = (struct tw_window_msg){.key = m->key, .status = TW_S_BAD_WINDOW};
 	if (!w)
-		return tw_window_post(p, TW_WINDOW_GRANT, true, 0, m, 0) ? TW_OK : TW_AGAIN;
+		return tw_window_reply(p, TW_WINDOW_GRANT, 0, m, 0) ? TW_OK : TW_AGAIN;
 	g = window_owner_grant(w, p);
 	if (!g)
 		return TW_AGAIN;
@@ -161,7 +167,7 @@ static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 	m->offset = g->registered ? g->mr.address : (uintptr_t)w->base;
 	m->len = w->len;
 	m->rights = (uint8_t)w->rights;
-	key = tw_window_post(p, TW_WINDOW_GRANT, true, 0, m, g->registered ? link->key_size : 0);
+	key = tw_window_reply(p, TW_WINDOW_GRANT, 0, m, g->registered ? link->key_size : 0);
 	if (!key)
 		return TW_AGAIN;
 	if (g->registered)
@@ -182,16 +188,6 @@ static enum tw_err released(struct tw_peer *p, const struct tw_window_msg *m)
 
 /* The end of a window ----------------------------------------------------------- */
 
-static void revoke_grants(struct window *w)
-{
-	struct tw_window_msg m = {.key = w->key, .number = w->number};
-
-	tw_list_walk(&w->grants, struct grant, g, of_window) {
-		if (!g->revoked)
-			g->revoked = tw_window_post(g->peer, TW_WINDOW_REVOKE, false, 0, &m, 0);
-	}
-}
-
 uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 {
 	struct window *w = owner_find(ep, key);
@@ -206,7 +202,10 @@ uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 		return number;
 	}
 	tw_list_add_tail(&ep->windows->ending, &w->node);
-	revoke_grants(w);
+	tw_list_walk(&w->grants, struct grant, g, of_window) {
+		tw_am_queue(g->peer, g->revoke);
+		g->revoke = NULL;
+	}
 	return number;
 }
 
@@ -222,38 +221,16 @@ void tw_window_take_back(struct tw_ep *ep, uint64_t number)
 
 bool tw_window_ended(struct tw_ep *ep, void *number)
 {
-	struct window *w = owner_find_ending(ep, *(uint64_t *)number);
-
-	if (w)
-		revoke_grants(w); /* where memory was short */
-	return !w;
-}
-
-/* Whether all peers that knew it have been told. */
-static bool window_revoked(const struct tw_ep *ep, uint64_t number)
-{
-	const struct window *w = owner_find_ending(ep, number);
-
-	if (!w)
-		return true;
-	tw_list_walk(&w->grants, const struct grant, g, of_window) {
-		if (!g->revoked)
-			return false;
-	}
-	return true;
+	return !owner_find_ending(ep, *(uint64_t *)number);
 }
 
 enum tw_waited tw_window_wait(struct tw_ep *ep, uint64_t number)
 {
 	enum tw_waited waited;
-	bool revoked;
 
-	/* Nobody wakes us for a peer that memory was too short to tell. */
-	do {
-		revoked = window_revoked(ep, number);
-		waited = tw_wait(ep, tw_window_ended, &number, revoked ? TW_FOREVER : REVOKE_US);
-	} while (waited == TW_W_WOKEN ||
-		 (waited == TW_W_TIMEOUT && !revoked && !tw_in_handler(ep)));
+	do
+		waited = tw_wait(ep, tw_window_ended, &number, TW_FOREVER);
+	while (waited == TW_W_WOKEN);
 	return waited;
 }
 
@@ -294,7 +271,7 @@ static enum tw_err window_owner_put(struct tw_peer *p, uint64_t ref, struct tw_w
 	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_WRITE, &at);
 	if (m->status == TW_S_OK && tw_guard_copy(false, at, data, len) != TW_OK)
 		m->status = TW_S_ABORTED;
-	return tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, 0) ? TW_OK : TW_AGAIN;
+	return tw_window_reply(p, TW_WINDOW_REPLY, ref, m, 0) ? TW_OK : TW_AGAIN;
 }
 
 static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
@@ -306,7 +283,7 @@ static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_w
 		return TW_EPROTO;
 	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &at);
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
-	to = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, len);
+	to = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, len);
 	if (!to)
 		return TW_AGAIN;
 	if (len && tw_guard_copy(true, to, at, len) != TW_OK)
@@ -338,7 +315,7 @@ static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct t
 	if (m->status == TW_S_OK && !there(at, (uint32_t)m->len, op))
 		m->status = TW_S_ABORTED;
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
-	old = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, result ? len : 0);
+	old = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, result ? len : 0);
 	if (!old)
 		return TW_AGAIN;
 	if (len)
