@@ -217,27 +217,27 @@ static inline enum tw_err tw_packet_send(struct tw_peer *p, enum tw_send_class c
 	return p->link->provider->send(p->link, cls, hdr, iov, niov, len);
 }
 
+/* As tw_packet_send(); if it leaves it returns the credits that are due to the peer. */
+static inline enum tw_err tw_packet_return(struct tw_peer *p, enum tw_send_class cls,
+					   struct tw_hdr hdr, const struct iovec *iov,
+					   unsigned niov, uint32_t len)
+{
+	uint32_t n = tw_min(p->unreturned, 0xffffu);
+	enum tw_err err;
+
+	hdr.what |= (uint64_t)n << 16;
+	err = tw_packet_send(p, cls, hdr, iov, niov, len);
+	if (tw_unlikely(err != TW_OK))
+		return err;
+	p->unreturned -= n;
+	p->used -= n;
+	return TW_OK;
+}
+
 /* Queues a message for a peer, behind others. */
 void tw_send_queue(struct tw_peer *p, struct tw_req *r);
 /* Sends the messages queued for a peer. True if anything moved. */
 bool tw_send_flush(struct tw_peer *p);
-/* Takes the credits that the next packet to a peer returns. */
-static inline uint16_t tw_take_credits(struct tw_peer *p)
-{
-	uint32_t n = tw_min(p->unreturned, 0xffffu);
-
-	p->unreturned -= n;
-	p->used -= n;
-	return (uint16_t)n;
-}
-
-/* The packet that was to return n credits did not leave. */
-static inline void tw_keep_credits(struct tw_peer *p, uint16_t n)
-{
-	p->unreturned += n;
-	p->used += n;
-}
-
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
 /*
  * Receives from one peer only, whatever session it has. They are in one order with the others.

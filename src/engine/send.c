@@ -21,11 +21,9 @@ static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_
 {
 	struct iovec iov[TW_MAX_SEGMENTS + 2];
 	struct tw_ref ref = tw_req_ref(r);
-	uint16_t credits = tw_take_credits(p);
 	enum tw_send_class cls = TW_SEND_PLAIN;
 	uint32_t extra = 0, covered;
 	unsigned n = 0;
-	enum tw_err err;
 
 	if (type == TW_EAGER && tw_is_sync(r)) {
 		flags |= TW_FLAG_SYNC;
@@ -47,11 +45,8 @@ static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_
 	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
-	err = tw_packet_send(p, cls, tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,
-			     extra + len);
-	if (err != TW_OK)
-		tw_keep_credits(p, credits);
-	return err;
+	return tw_packet_return(p, cls, tw_hdr_make(type, flags, 0, r->len, r->match), iov, n,
+				extra + len);
 }
 
 /* The data has left. The kind of send determines what remains. */
@@ -104,7 +99,6 @@ static bool send_announce(struct tw_peer *p, struct tw_req *r)
 	uint8_t flags = 0;
 	unsigned niov = 1;
 	struct tw_hdr hdr;
-	uint16_t credits;
 
 	r->rma = NULL;
 	rts.address = tw_transfer_expose(p, r);
@@ -117,10 +111,8 @@ static bool send_announce(struct tw_peer *p, struct tw_req *r)
 		iov[niov++] = (struct iovec){((struct tw_mem_reg *)r->rma)->key, p->link->key_size};
 		len += p->link->key_size;
 	}
-	credits = tw_take_credits(p);
-	hdr = tw_hdr_make(TW_RTS, flags, credits, r->len, r->match);
-	if (tw_packet_send(p, TW_SEND_ENGINE, hdr, iov, niov, len) != TW_OK) {
-		tw_keep_credits(p, credits);
+	hdr = tw_hdr_make(TW_RTS, flags, 0, r->len, r->match);
+	if (tw_packet_return(p, TW_SEND_ENGINE, hdr, iov, niov, len) != TW_OK) {
 		tw_transfer_forget(p, r);
 		return false;
 	}
@@ -255,7 +247,6 @@ static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t l
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
 	uint32_t cost = tw_credit_cost(len);
 	struct tw_hdr hdr;
-	uint16_t credits;
 
 	tw_txq_close(p); /* counts its credits; its messages precede this one */
 	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->eager_max || cost > p->credits ||
@@ -263,17 +254,14 @@ static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t l
 		return false;
 	if (len > TW_FAST_MAX && len > piece_of(p, len))
 		return false;
-	credits = tw_take_credits(p);
-	hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, credits, len, match);
+	hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
 	if (imm) {
 		iov[1] = iov[0];
 		iov[0] = (struct iovec){(void *)(uintptr_t)imm, sizeof(*imm)};
 	}
-	if (tw_unlikely(tw_packet_send(p, TW_SEND_PLAIN, hdr, iov, imm ? 2 : 1, extra + len) !=
-			TW_OK)) {
-		tw_keep_credits(p, credits);
+	if (tw_unlikely(tw_packet_return(p, TW_SEND_PLAIN, hdr, iov, imm ? 2 : 1, extra + len) !=
+			TW_OK))
 		return false;
-	}
 	p->credits -= cost;
 	ep->counters[TW_C_SEND_EAGER]++;
 	ep->counters[TW_C_SEND_BYTES] += len;

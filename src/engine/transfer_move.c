@@ -255,15 +255,10 @@ static bool move_sends(struct tw_peer *p)
 
 static void return_credits(struct tw_peer *p)
 {
-	while (tw_credits_due(p)) {
-		uint16_t n = tw_take_credits(p);
-
-		if (tw_packet_send(p, TW_SEND_CONTROL, tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
-				   0) == TW_OK)
-			continue;
-		tw_keep_credits(p, n);
-		return;
-	}
+	while (tw_credits_due(p) &&
+	       tw_packet_return(p, TW_SEND_CONTROL, tw_hdr_make(TW_CREDIT, 0, 0, 0, 0), NULL, 0,
+				0) == TW_OK)
+		;
 }
 
 static bool send_replies(struct tw_peer *p)
