@@ -76,10 +76,10 @@ static void watch_process(struct tw_shm_link *l)
 		conn_watch(l->ep, l->pidfd, &l->pid_watch);
 }
 
-/* Takes over what the other side says of itself. */
+/* Takes over what the other side says of itself. After lay_out(). */
 static void take_terms(struct tw_shm_link *l, const struct tw_shm_hello *h)
 {
-	l->fence = !h->barrier || !tw_barrier_global();
+	l->rx.fence = !h->barrier || !tw_barrier_global();
 	l->cookie = (uint64_t)h->session << 32 | h->endpoint_id;
 	l->cookie_at = h->cookie_at;
 	/* Addresses of 64 bits do not fit a process of 32. */
@@ -140,6 +140,7 @@ static enum tw_err conn_enter(struct tw_shm_link *l, const struct tw_shm_hello *
 	if (!l->map)
 		return TW_ENOMEM;
 	lay_out(l, false, h->nslots, h->nbytes);
+	take_terms(l, h);
 	return tw_shm_link_up(l);
 }
 
@@ -151,7 +152,6 @@ static void conn_answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int
 	enum tw_err err = conn_vet(h, fd);
 	bool accepted = false;
 
-	take_terms(l, h);
 	/*
 	 * The engine decides first: of two connects that cross one is refused, and needs no
 	 * memory.
@@ -404,22 +404,17 @@ uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
 	}
 	next = ep->listen_again;
 	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
-		enum tw_err err;
+		bool late = l->deadline <= now;
+		enum tw_err err = TW_OK;
 
-		if (l->deadline && l->deadline <= now && l->state == TW_SHM_RETRY) {
+		if (late && l->state == TW_SHM_RETRY)
 			err = tw_shm_conn_start(l);
-			if (err != TW_OK) {
-				tw_shm_link_end(l);
-				ep->host->up->refused(&l->link, err);
-				continue;
-			}
-		} else if (l->deadline && l->deadline <= now && l->state == TW_SHM_HALF) {
+		if (err != TW_OK || (late && l->state == TW_SHM_HALF))
 			tw_shm_link_end(l);
-			continue;
-		}
-		if ((l->state == TW_SHM_RETRY || l->state == TW_SHM_HALF) &&
-		    (!next || l->deadline < next))
-			next = l->deadline;
+		if (err != TW_OK)
+			ep->host->up->refused(&l->link, err);
+		else if (l->state == TW_SHM_RETRY || l->state == TW_SHM_HALF)
+			next = tw_earlier(next, l->deadline);
 	}
 	return next;
 }

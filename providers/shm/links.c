@@ -47,13 +47,12 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 	}
 	l->at = rxqs->n++;
 	l->rx.link = &l->link;
-	l->rx.fence = l->fence;
 	rxqs->rx[l->at] = &l->rx;
 	tw_list_del(&l->node);
 	l->state = TW_SHM_UP;
 	tw_shm_activate(l);
 	/* Where a fence is needed, a send is more than a store. */
-	l->link.txq = l->fence ? NULL : &l->tx;
+	l->link.txq = l->rx.fence ? NULL : &l->tx;
 	return TW_OK;
 }
 

@@ -57,7 +57,7 @@ static tw_inline void shm_written(struct tw_shm_link *l, enum tw_send_class cls)
 	uint32_t armed;
 
 	/* [armed] */
-	if (tw_unlikely(l->fence))
+	if (tw_unlikely(l->rx.fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
 	armed = atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed);

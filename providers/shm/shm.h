@@ -60,7 +60,6 @@ struct tw_shm_link {
 	struct tw_link link;
 	struct tw_shm_ep *ep;
 	enum tw_shm_state state;
-	bool fence;		 /* one side's barrier does not reach the other */
 	bool blocked;		 /* a send found no space */
 	bool closing;		 /* the peer said goodbye */
 	enum tw_err why;	 /* the reason, while draining */
