@@ -97,7 +97,7 @@ static void connect_attempt(struct tw_peer *p)
 	p->retry = 0;
 	p->presented = tw_list_first(&p->connects, struct tw_req, link)->presented;
 	me.presented = p->presented;
-	me.window = p->grant = tw_peer_window(ep);
+	me.window = p->window = tw_peer_window(ep);
 	for (unsigned i = 0; i < ep->nprovs; i++) {
 		const struct tw_provider *ops = ep->provs[i].ops;
 		struct tw_link *link;
@@ -340,10 +340,10 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		ep->counters[TW_C_REFUSED]++;
 		return TW_ENOMEM;
 	}
-	me->window = tw_peer_window(ep);
+	me->window = p->window = tw_peer_window(ep);
 	link->peer = p;
 	ep->counters[TW_C_ACCEPT]++;
-	tw_peer_up(p, link, other, me->window);
+	tw_peer_up(p, link, other);
 	if (other->filter != host->self.filter)
 		tw_peer_bar(p);
 	say_connected(p, false);
@@ -356,7 +356,7 @@ void tw_connect_done(struct tw_link *link, const struct tw_ident *other)
 	struct tw_peer *p = link->peer;
 
 	p->ep->counters[TW_C_CONNECT]++;
-	tw_peer_up(p, link, other, p->grant);
+	tw_peer_up(p, link, other);
 	if (p->addr.where != (p->ep->host.self.nic_id << 16 | p->ep->host.self.endpoint_id))
 		say_connected(p, true);
 	complete_all(p);

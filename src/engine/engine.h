@@ -363,8 +363,8 @@ tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 
 /* Lines of unexpected memory to grant to one more peer. */
 uint32_t tw_peer_window(struct tw_ep *ep);
-void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
-		uint32_t window);
+/* The window that it was offered is set. */
+void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other);
 /*
  * The peer has connected, but no connect here has presented its filter, so that messages to
  * it are rejected. It has no credits: sending needs to check this only where credits are

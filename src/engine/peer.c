@@ -37,19 +37,22 @@ static void clear_peer(struct tw_peer *p)
 	tw_list_init(&p->windows.flushes);
 }
 
-/* Reuses the slot of a peer that has long been dead, so that restarts of peers use no memory. */
+/* One that is free, or has long been dead, so that restarts of peers use no memory. */
 static struct tw_peer *peer_reuse(struct tw_ep *ep)
 {
+	struct tw_peer *first = NULL;
 	uint32_t dead = 0;
 
-	for (uint32_t i = 0; i < ep->npeers; i++)
-		dead += ep->peers[i]->state == TW_PEER_DOWN;
-	if (dead <= DEAD_KEPT)
-		return NULL;
-	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_DOWN && !ep->peers[i]->numsgs)
-			return ep->peers[i];
-	return NULL;
+	for (uint32_t i = 0; i < ep->npeers; i++) {
+		struct tw_peer *p = ep->peers[i];
+
+		if (p->state == TW_PEER_NONE)
+			return p;
+		dead += p->state == TW_PEER_DOWN;
+		if (!first && p->state == TW_PEER_DOWN && !p->numsgs)
+			first = p;
+	}
+	return dead > DEAD_KEPT ? first : NULL;
 }
 
 static struct tw_peer *peer_add(struct tw_ep *ep)
@@ -76,21 +79,11 @@ static struct tw_peer *peer_add(struct tw_ep *ep)
 	return p;
 }
 
-static struct tw_peer *peer_unused(struct tw_ep *ep)
-{
-	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_NONE)
-			return ep->peers[i];
-	return NULL;
-}
-
 struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id)
 {
-	struct tw_peer *p = peer_unused(ep);
+	struct tw_peer *p = peer_reuse(ep);
 	uint32_t index;
 
-	if (!p)
-		p = peer_reuse(ep);
 	if (!p)
 		p = peer_add(ep);
 	if (!p)
@@ -161,8 +154,7 @@ static void peer_outdate(const struct tw_peer *now)
 			ep->peers[i]->why = TW_S_BAD_SESSION;
 }
 
-void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
-		uint32_t window)
+void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other)
 {
 	struct tw_ep *ep = p->ep;
 
@@ -174,7 +166,6 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	p->addr.session = other->session;
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;
-	p->window = window;
 	peer_outdate(p);
 	share_out(ep);
 	tw_stats_peer(p);

@@ -300,7 +300,6 @@ struct tw_peer {
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
 	uint32_t filter;	 /* its own, which connects must present */
 	uint32_t presented;	 /* the filter that our connect has sent */
-	uint32_t grant;		 /* the window offered by our connect */
 	uint32_t numsgs;	 /* unexpected messages that refer to it */
 	uint32_t asked;		 /* CANCELs without a reply */
 	bool silent;		 /* one of them is overdue */
