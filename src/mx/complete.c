@@ -32,6 +32,7 @@ static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *stat
 /* The argument of the test that a blocking call repeats. */
 struct waiting {
 	const mx_request_t *request;
+	uint8_t flag; /* of that request, which is waited for */
 	struct tw_req *found;
 	struct tw_unexp *message;
 	uint64_t match, mask;
@@ -168,25 +169,17 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 }
 
 /* True also if another thread has ended the request. */
-static bool request_done(struct tw_ep *ep, void *arg)
+static bool has_flag(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
 
 	w->found = tw_mx_request(ep, w->request);
-	return !w->found || (w->found->flags & TW_R_DONE);
+	return !w->found || (w->found->flags & w->flag);
 }
 
-static bool request_buffered(struct tw_ep *ep, void *arg)
-{
-	struct waiting *w = arg;
-
-	w->found = tw_mx_request(ep, w->request);
-	return !w->found || (w->found->flags & TW_R_BUFFERED);
-}
-
-/* Waits for a state of one request. */
+/* Waits for a flag of one request. */
 static mx_return_t wait_request(struct tw_ep *ep, struct waiting *w, uint32_t timeout,
-				bool (*test)(struct tw_ep *, void *), uint32_t *result)
+				uint32_t *result)
 {
 	enum tw_waited waited;
 
@@ -194,7 +187,7 @@ static mx_return_t wait_request(struct tw_ep *ep, struct waiting *w, uint32_t ti
 		return MX_BAD_REQUEST;
 	if (!result)
 		return MX_FAILURE;
-	waited = tw_wait(ep, test, w, tw_mx_timeout(timeout));
+	waited = tw_wait(ep, has_flag, w, tw_mx_timeout(timeout));
 	if (waited == TW_W_CLOSED)
 		return MX_BAD_ENDPOINT;
 	if (waited == TW_W_TRUE && !w->found)
@@ -207,11 +200,11 @@ mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t time
 		    mx_status_t *status, uint32_t *result)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct waiting w = {.request = request};
+	struct waiting w = {.request = request, .flag = TW_R_DONE};
 	mx_return_t rc = MX_BAD_ENDPOINT;
 
 	if (ep)
-		rc = wait_request(ep, &w, timeout, request_done, result);
+		rc = wait_request(ep, &w, timeout, result);
 	if (rc == MX_SUCCESS && *result)
 		collect(ep, w.found, status);
 	return tw_mx_end(ep, __func__, rc);
@@ -221,11 +214,11 @@ mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t 
 			uint32_t *result)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct waiting w = {.request = request};
+	struct waiting w = {.request = request, .flag = TW_R_BUFFERED};
 	mx_return_t rc = MX_BAD_ENDPOINT;
 
 	if (ep)
-		rc = wait_request(ep, &w, timeout, request_buffered, result);
+		rc = wait_request(ep, &w, timeout, result);
 	return tw_mx_end(ep, __func__, rc);
 }
 
