@@ -139,7 +139,7 @@ struct tw_host_boards {
 } TW_WIRE;
 
 /*
- * Shared memory is built into the engine: the rings that a provider (one, which has `has_rxqs')
+ * Shared memory is built into the engine: the rings that a provider (one, which has wake())
  * reads are tw_ring of src/shmem. The engine looks at them itself with every poll, takes their
  * packets, publishes that and shows every TW_RXQ_SHOWS-th poll to the writers. progress() is then
  * called only where a ring holds a packet that the engine does not accept (tw_ring_rx.refused),
@@ -263,10 +263,9 @@ struct tw_provider {
 			    const struct iovec *iov, unsigned niov, uint32_t len);
 	/*
 	 * The reader of a txq was armed when a packet was written there, or its writer sleeps
-	 * until there is space. NULL without rxqs.
+	 * until there is space. Of the provider whose rings are host->rxqs; NULL of all others.
 	 */
 	void (*wake)(struct tw_link *link);
-	bool has_rxqs; /* its rings are host->rxqs */
 	/*
 	 * A get reads the peer's memory at an address into iov, a put writes it from iov. TW_OK:
 	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's

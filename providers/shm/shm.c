@@ -420,7 +420,6 @@ const struct tw_provider tw_provider_shm = {
 	.disconnect = shm_do_disconnect,
 	.send = shm_do_send,
 	.wake = shm_do_wake,
-	.has_rxqs = true,
 	.rma = tw_shm_rma,
 	.alive = shm_do_alive,
 	.polls = shm_do_polls,

@@ -161,7 +161,7 @@ static enum tw_err open_providers(struct tw_ep *ep)
 			return err;
 		ep->provs[i].ops = list[i];
 		ep->nprovs++;
-		if (list[i]->has_rxqs)
+		if (list[i]->wake)
 			ep->lender = ep->provs[i];
 		else
 			ep->polled |= 1u << i;

@@ -106,8 +106,7 @@ static bool describe_provider(struct tw_ep *ep, const char *name, char *text, un
 
 		if (strcmp(ops->name, name) == 0) {
 			snprintf(text, len, "%s",
-				 ops->has_rxqs ? "processes of this host"
-					       : "an endpoint to itself");
+				 ops->wake ? "processes of this host" : "an endpoint to itself");
 			return true;
 		}
 	}

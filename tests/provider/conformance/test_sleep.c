@@ -103,7 +103,7 @@ CONFORMANCE(packet_wakes_computing, PROMPT)
 	for (int i = 0; i < 100; i++) {
 		settle(p);
 		cr_assert_not(p->ops->arm(p->b->instance));
-		if (p->ops->has_rxqs) {
+		if (p->ops->wake) {
 			cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 8), TW_OK);
 			cr_assert_not(fake_woken(p->b, 0), "a packet that may wait woke it");
 		}
