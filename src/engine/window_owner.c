@@ -104,7 +104,7 @@ static void deregister(struct grant *g)
 }
 
 /* With the last grant goes a window that has ended. */
-static void end_grant(struct tw_ep *ep, struct grant *g, bool ending)
+static void end_grant(struct tw_ep *ep, struct grant *g)
 {
 	struct window *w = g->w;
 
@@ -114,7 +114,7 @@ static void end_grant(struct tw_ep *ep, struct grant *g, bool ending)
 	tw_list_del(&g->of_window);
 	tw_list_del(&g->of_peer);
 	free(g);
-	if (!ending || !tw_list_empty(&w->grants))
+	if (!tw_list_empty(&w->grants) || owner_find(ep, w->key) == w)
 		return;
 	tw_list_del(&w->node);
 	free(w);
@@ -182,7 +182,7 @@ static enum tw_err released(struct tw_peer *p, const struct tw_window_msg *m)
 
 	if (!g)
 		return TW_EPROTO;
-	end_grant(p->ep, g, true);
+	end_grant(p->ep, g);
 	return TW_OK;
 }
 
@@ -351,18 +351,10 @@ enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_wind
 
 /* The end -------------------------------------------------------------------------- */
 
-static bool is_ending(const struct tw_ep *ep, const struct window *w)
-{
-	return owner_find(ep, w->key) != w;
-}
-
 void tw_window_owner_lost(struct tw_peer *p)
 {
-	while (!tw_list_empty(&p->windows.grants)) {
-		struct grant *g = tw_list_first(&p->windows.grants, struct grant, of_peer);
-
-		end_grant(p->ep, g, is_ending(p->ep, g->w));
-	}
+	while (!tw_list_empty(&p->windows.grants))
+		end_grant(p->ep, tw_list_first(&p->windows.grants, struct grant, of_peer));
 }
 
 void tw_window_owner_fini(struct tw_ep *ep)
