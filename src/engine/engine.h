@@ -244,6 +244,7 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
  * The source is valid until the endpoint is closed; NULL when memory is short.
  */
 struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where);
+/* from: NULL means any, as in tw_recv_post(). */
 void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
 		       struct tw_source *from);
 /* Posts a receive for it, made by tw_recv_prepare(): no message waits that it could meet. */
@@ -253,7 +254,6 @@ struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t
 					uint64_t where);
 /* source.c, for the engine: */
 struct tw_source *tw_source_find(struct tw_ep *ep, uint64_t where);
-void tw_source_unpost(struct tw_req *r);
 /* The matcher that has all receives that a message of a peer could meet; NULL: there are two. */
 struct tw_match *tw_source_matcher(const struct tw_peer *p);
 /* Removes and returns the receive that a message of a peer meets, who has a source. */

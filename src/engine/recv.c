@@ -19,9 +19,11 @@ bool tw_recv_alloc(struct tw_ep *ep, struct tw_req *r, uint32_t len)
 	return true;
 }
 
-void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
+void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
+		       struct tw_source *from)
 {
-	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
+	struct tw_unexp_msg *u = from ? tw_unexp_find_from(ep, key, mask, from->where)
+				      : tw_unexp_find(ep, key, mask);
 
 	ep->counters[TW_C_RECV_POSTED]++;
 	if (u && u->state == TW_U_ANNOUNCED && (r->flags & TW_R_CLAIM) &&
@@ -34,18 +36,27 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 		tw_unexp_receive(ep, u, r);
 		return;
 	}
-	tw_recv_set_posted(ep, r, key, mask);
-	tw_match_post(ep->match, &r->posted);
+	r->posted.key = key;
+	r->posted.mask = mask;
+	r->match = key;
+	r->flags |= TW_R_POSTED;
+	ep->gauges[TW_G_POSTED]++;
+	if (from)
+		tw_source_post(ep, r, from);
+	else
+		tw_match_post(ep->match, &r->posted);
+}
+
+void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
+{
+	tw_recv_post_from(ep, r, key, mask, NULL);
 }
 
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r)
 {
 	if (!(r->flags & TW_R_POSTED))
 		return false;
-	if (tw_unlikely(r->extra & TW_X_DIRECTED))
-		tw_source_unpost(r);
-	else
-		tw_match_unpost(ep->match, &r->posted);
+	tw_match_unpost(r->extra & TW_X_DIRECTED ? r->from->match : ep->match, &r->posted);
 	r->flags &= (uint8_t)~TW_R_POSTED;
 	ep->gauges[TW_G_POSTED]--;
 	ep->counters[TW_C_RECV_CANCELLED]++;

@@ -19,17 +19,6 @@ static tw_inline void tw_recv_complete(struct tw_ep *ep, struct tw_req *r)
 	tw_req_complete(ep, r, status);
 }
 
-/* Makes a receive one that waits in the matcher, to which it must be given. */
-static inline void tw_recv_set_posted(struct tw_ep *ep, struct tw_req *r, uint64_t key,
-				      uint64_t mask)
-{
-	r->posted.key = key;
-	r->posted.mask = mask;
-	r->match = key;
-	r->flags |= TW_R_POSTED;
-	ep->gauges[TW_G_POSTED]++;
-}
-
 /* Binds a receive to the message that it matched. */
 static inline void tw_recv_bind(struct tw_req *r, struct tw_peer *p, uint64_t match, uint32_t len)
 {

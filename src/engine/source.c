@@ -44,11 +44,6 @@ struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where)
 	return s;
 }
 
-void tw_source_unpost(struct tw_req *r)
-{
-	tw_match_unpost(r->from->match, &r->posted);
-}
-
 struct tw_match *tw_source_matcher(const struct tw_peer *p)
 {
 	struct tw_match *any = p->ep->match, *own = p->source ? p->source->match : NULL;
@@ -117,19 +112,4 @@ void tw_source_post(struct tw_ep *ep, struct tw_req *r, struct tw_source *from)
 	r->extra |= TW_X_DIRECTED;
 	r->from = from;
 	tw_match_post_among(from->match, &r->posted, ep->match);
-}
-
-void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
-		       struct tw_source *from)
-{
-	struct tw_unexp_msg *u = tw_unexp_find_from(ep, key, mask, from->where);
-
-	ep->counters[TW_C_RECV_POSTED]++;
-	if (u) {
-		tw_unexp_unqueue(ep, u);
-		tw_unexp_receive(ep, u, r);
-		return;
-	}
-	tw_recv_set_posted(ep, r, key, mask);
-	tw_source_post(ep, r, from);
 }
