@@ -439,22 +439,3 @@ void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_matc
 	tw_match_post(m, p);
 	other->head.posted_seq = m->head.posted_seq;
 }
-
-struct tw_posted *tw_match_pop_posted(struct tw_match *m)
-{
-	struct tw_match_table *t;
-	struct tw_posted *p;
-	node_t **at;
-
-	if (m->head.nlisted) {
-		p = to_listed(m->head.list.next);
-		tw_match_unlist(m, p);
-		return p;
-	}
-	if (!m->head.live)
-		return NULL;
-	t = &m->posted[__builtin_ctz(m->head.live)];
-	while (!*(at = &t->buckets[m->popped & (table_size(t) - 1)]))
-		m->popped++;
-	return take_at(m, at);
-}

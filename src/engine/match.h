@@ -73,8 +73,6 @@ struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match);
 struct tw_posted *tw_match_find_posted(struct tw_match *m, uint64_t match);
 /* Queues a receive in m so that its seq is in one order with the receives of another. */
 void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_match *other);
-/* Removes and returns any posted receive, for closing; NULL when none is left. */
-struct tw_posted *tw_match_pop_posted(struct tw_match *m);
 
 /* For their callers below. */
 void tw_match_post_tables(struct tw_match *m, struct tw_posted *p);

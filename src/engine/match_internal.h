@@ -41,8 +41,7 @@ struct tally {
 struct tw_match {
 	struct tw_match_head head;
 	struct tw_match_table *last; /* posted to */
-	uint64_t walked;     /* steps in the list since reconsider() last ran */
-	uint64_t popped;     /* next bucket of tw_match_pop_posted() */
+	uint64_t walked;	     /* steps in the list since reconsider() last ran */
 
 	uint64_t clock; /* counts searches by index */
 	struct tw_match_table posted[NMASKS];

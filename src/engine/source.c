@@ -73,11 +73,15 @@ struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match)
 void tw_source_lost(struct tw_peer *p, enum tw_status why)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_posted *q;
+	struct tw_req *r;
 
-	while ((q = tw_match_pop_posted(p->source->match))) {
-		struct tw_req *r = tw_container(q, struct tw_req, posted);
-
+	if (!tw_match_has_posted(p->source->match))
+		return;
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));) {
+		if (r->kind != TW_RECV || !(r->flags & TW_R_POSTED) ||
+		    !(r->extra & TW_X_DIRECTED) || r->from != p->source)
+			continue;
+		tw_match_unpost(r->from->match, &r->posted);
 		ep->gauges[TW_G_POSTED]--;
 		r->flags &= (uint8_t)~TW_R_POSTED;
 		r->other = p->addr;
