@@ -140,15 +140,12 @@ static enum tw_err init_open_endpoint(uint64_t *handle, int *holder)
 	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);
 
-	if (err != TW_OK)
-		return err;
-	for (unsigned i = 0; i < TW_JOB_MAX; i++) {
+	if (err == TW_OK)
 		err = tw_ep_open(&how, handle);
-		if (err != TW_EBUSY || !any)
-			break;
-		how.number = (how.number + 1) % TW_JOB_MAX;
-	}
-	return err;
+	if (err != TW_EBUSY || !any)
+		return err;
+	how.number = TW_ANY_ID;
+	return tw_ep_open(&how, handle);
 }
 
 /* Exchanges the addresses of all platforms. */

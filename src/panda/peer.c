@@ -268,6 +268,7 @@ const struct tw_interface tw_panda_interface = {
 	.expire = peer_expire,
 	.name = "panda",
 	.first_id = FIRST_ID,
+	.ids = TW_JOB_MAX,
 	.max_len = INT32_MAX,
 	.pool = &tw_panda.tickets,
 };
