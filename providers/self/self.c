@@ -19,7 +19,6 @@ struct self_ep {
 	struct tw_list packets;
 	unsigned queued;
 	bool up;
-	bool polled; /* false until the endpoint sends to itself, so that others need no polls */
 };
 
 struct self_packet {
@@ -28,12 +27,6 @@ struct self_packet {
 	uint32_t len;
 	char data[];
 };
-
-static void self_poll(struct self_ep *ep, bool on)
-{
-	ep->polled = on;
-	ep->host->up->poll(ep->host, ep, on);
-}
 
 static enum tw_err self_do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 				const struct iovec *iov, unsigned niov, uint32_t len)
@@ -57,8 +50,7 @@ static enum tw_err self_do_send(struct tw_link *link, enum tw_send_class cls, st
 	}
 	tw_list_add_tail(&ep->packets, &p->node);
 	ep->queued++;
-	if (!ep->polled)
-		self_poll(ep, true);
+	ep->host->up->poll(ep->host, ep, true);
 	ep->host->up->wake(ep->host);
 	return TW_OK;
 }
@@ -76,8 +68,9 @@ static unsigned self_do_progress(void *instance)
 	struct self_ep *ep = instance;
 	unsigned n = 0, most = ep->queued;
 
+	/* Until the endpoint sends to itself: others need no polls. */
 	if (!most)
-		self_poll(ep, false);
+		ep->host->up->poll(ep->host, ep, false);
 	while (n < most && ep->queued) {
 		/* Off the list first: the upcall may end the link. */
 		struct self_packet *p = self_take(ep);
@@ -170,7 +163,6 @@ static enum tw_err self_do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->polled = true;
 	ep->link.provider = &tw_provider_self;
 	ep->link.max_payload = MAX_PAYLOAD;
 	ep->link.can_get = true;
