@@ -35,7 +35,7 @@ void tw_reqs_fini(struct tw_ep *ep)
 	struct tw_req *r;
 
 	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));) {
-		if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
+		if (r->flags & TW_R_CLAIM)
 			free_claimed(ep, r);
 		if (r->kind == TW_AM_SEND && (r->flags & TW_R_FORGOTTEN))
 			free(r->seg.ptr);
@@ -68,7 +68,7 @@ struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_s
 
 void tw_req_forgotten(struct tw_ep *ep, struct tw_req *r)
 {
-	if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
+	if (r->flags & TW_R_CLAIM)
 		tw_unexp_fetched(ep, r);
 	if (r->kind == TW_AM_SEND)
 		free(r->seg.ptr);
@@ -84,7 +84,7 @@ void tw_collect(struct tw_ep *ep)
 
 		if (op)
 			op->done(ep, op, r);
-		else if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM) && tw_req_claimed(r))
+		else if (r->flags & TW_R_CLAIM && tw_req_claimed(r))
 			tw_unexp_msg_put(ep, tw_req_claimed(r));
 		tw_req_free(ep, r);
 	}

@@ -106,7 +106,7 @@ tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_statu
 		tw_req_forgotten(ep, r);
 		return;
 	}
-	r->flags |= TW_R_DONE | TW_R_BUFFERED;
+	r->flags |= TW_R_DONE;
 	tw_req_ended(ep, r);
 }
 

@@ -58,7 +58,6 @@ static void engine_sent(struct tw_peer *p, struct tw_req *r)
 	ep->counters[TW_C_SEND_BYTES] += r->len;
 	r->xfer_len = r->len;
 	if (tw_is_sync(r)) {
-		r->flags |= TW_R_BUFFERED;
 		r->rma = NULL;
 		tw_transfer_step(p, r, TW_ON_LEFT);
 		if (r->flags & TW_R_ASKED)

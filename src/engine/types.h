@@ -98,13 +98,12 @@ enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_ATOMIC, TW_AM
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
-	TW_R_SYNC = 2, /* of a send: ends when matched; of a receive: its sender waits for that */
-	TW_R_BUFFERED = 4,
+	TW_R_SYNC = 2,	 /* of a send: ends when matched; of a receive: its sender waits for that */
+	TW_R_URGENT = 4, /* of a send: the other engine must act on it */
 	TW_R_FORGOTTEN = 8,
 	TW_R_POSTED = 16, /* in the matcher */
-	TW_R_URGENT = 32, /* of a send: the other engine must act on it */
 	TW_R_CLAIM = 32,  /* of a receive: into memory of the engine, see tw_req_claimed() */
-	TW_R_ASKED = 128  /* of a send: asked back, to end with r->status */
+	TW_R_ASKED = 64	  /* of a send: asked back, to end with r->status */
 };
 
 enum tw_req_extra {
@@ -199,7 +198,7 @@ union tw_req_outcome {
 	};
 	uint32_t outcome;
 };
-static const union tw_req_outcome tw_req_ok = {{TW_R_DONE | TW_R_BUFFERED, TW_S_OK, 1}};
+static const union tw_req_outcome tw_req_ok = {{TW_R_DONE, TW_S_OK, 1}};
 static const union tw_req_outcome tw_req_posted = {{TW_R_POSTED, TW_S_OK, 1}};
 static const union tw_req_outcome tw_req_posted_claim = {{TW_R_POSTED | TW_R_CLAIM, TW_S_OK, 1}};
 

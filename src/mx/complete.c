@@ -32,7 +32,7 @@ static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *stat
 /* The argument of the test that a blocking call repeats. */
 struct waiting {
 	const mx_request_t *request;
-	uint8_t flag; /* of that request, which is waited for */
+	bool buffered; /* it need not be complete */
 	struct tw_req *found;
 	struct tw_unexp *message;
 	uint64_t match, mask;
@@ -168,16 +168,22 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 	return tw_likely(tw_leave_fast(ep, way)) ? MX_SUCCESS : complete_leave(ep);
 }
 
+/* The memory of a request is the program's again. */
+static bool is_buffered(const struct tw_req *r)
+{
+	return (r->flags & TW_R_DONE) || r->state == TW_XFER_UNMATCHED;
+}
+
 /* True also if another thread has ended the request. */
-static bool has_flag(struct tw_ep *ep, void *arg)
+static bool request_over(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
 
 	w->found = tw_mx_request(ep, w->request);
-	return !w->found || (w->found->flags & w->flag);
+	return !w->found || (w->found->flags & TW_R_DONE) || (w->buffered && is_buffered(w->found));
 }
 
-/* Waits for a flag of one request. */
+/* Waits for one request. */
 static mx_return_t wait_request(struct tw_ep *ep, struct waiting *w, uint32_t timeout,
 				uint32_t *result)
 {
@@ -187,7 +193,7 @@ static mx_return_t wait_request(struct tw_ep *ep, struct waiting *w, uint32_t ti
 		return MX_BAD_REQUEST;
 	if (!result)
 		return MX_FAILURE;
-	waited = tw_wait(ep, has_flag, w, tw_mx_timeout(timeout));
+	waited = tw_wait(ep, request_over, w, tw_mx_timeout(timeout));
 	if (waited == TW_W_CLOSED)
 		return MX_BAD_ENDPOINT;
 	if (waited == TW_W_TRUE && !w->found)
@@ -200,7 +206,7 @@ mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t time
 		    mx_status_t *status, uint32_t *result)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct waiting w = {.request = request, .flag = TW_R_DONE};
+	struct waiting w = {.request = request};
 	mx_return_t rc = MX_BAD_ENDPOINT;
 
 	if (ep)
@@ -214,7 +220,7 @@ mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t 
 			uint32_t *result)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct waiting w = {.request = request, .flag = TW_R_BUFFERED};
+	struct waiting w = {.request = request, .buffered = true};
 	mx_return_t rc = MX_BAD_ENDPOINT;
 
 	if (ep)
@@ -234,9 +240,9 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
 	if (!result)
 		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
-	if (!(r->flags & TW_R_BUFFERED))
+	if (!is_buffered(r))
 		tw_progress(ep);
-	*result = (r->flags & TW_R_BUFFERED) != 0;
+	*result = is_buffered(r);
 	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
