@@ -41,15 +41,6 @@ static inline bool recv_source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_
 	return *d != NULL;
 }
 
-static void recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
-		      struct tw_source *from)
-{
-	if (from)
-		tw_recv_post_from(ep, r, key, mask, from);
-	else
-		tw_recv_post(ep, r, key, mask);
-}
-
 void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where)
 {
 	struct tw_source *from = where ? tw_source_get(ep, where) : NULL;
@@ -57,7 +48,7 @@ void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where)
 	if (where && !from)
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
 	else
-		recv_post(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
+		tw_recv_post_from(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
 }
 
 static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
@@ -83,7 +74,7 @@ static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 		r->match = d ? d->where : 0;
 		tw_list_add_tail(&e->held, &r->link);
 	} else {
-		recv_post(ep, r, op->key, op->mask, d ? d->from : NULL);
+		tw_recv_post_from(ep, r, op->key, op->mask, d ? d->from : NULL);
 	}
 	e->nrx++;
 	/* Asks for the data of an announced message at once. */
