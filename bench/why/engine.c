@@ -168,7 +168,7 @@ static void add_request(struct peek *m, struct why_proc *p, struct why_ep *ep, u
 	w->to = peer ? peer->where : 0;
 	w->state = r->state < TW_NXFERS && state_texts[r->state] ? state_texts[r->state] : "queued";
 	if (kind == WHY_CONNECT) {
-		w->to = r->nic_id << 16 | r->endpoint_id;
+		w->to = r->other.where;
 		w->fails = r->status; /* of the last attempt */
 		w->state = "connecting";
 	} else if (kind == WHY_RECV) {

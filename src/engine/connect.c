@@ -180,8 +180,7 @@ struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoi
 		return NULL;
 	r->peer = NULL;
 	r->msg_len = 0;
-	r->nic_id = nic_id;
-	r->endpoint_id = endpoint_id;
+	r->other = (struct tw_addr){nic_id << 16 | endpoint_id, 0, 0xfffff};
 	r->presented = key;
 	r->deadline = deadline;
 	return r;
@@ -189,14 +188,13 @@ struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoi
 
 void tw_connect(struct tw_ep *ep, struct tw_req *r)
 {
-	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
+	struct tw_peer *p = tw_peer_find(ep, r->other.where);
 
 	/* The peer is dead, and no poll has noticed it yet. */
 	if (p && p->state == TW_PEER_UP && !p->link->provider->alive(p->link)) {
 		tw_poll_events(ep);
-		p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
+		p = tw_peer_find(ep, r->other.where);
 	}
-	r->other = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
 	/* A dead peer stays up until all its packets are taken. */
 	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
 		connect_complete(p, r);
@@ -208,7 +206,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 		tw_list_add_tail(&p->connects, &r->link);
 		return;
 	}
-	p = tw_peer_new(ep, r->nic_id, r->endpoint_id);
+	p = tw_peer_new(ep, r->other.where);
 	if (!p) {
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
 		return;
@@ -228,7 +226,7 @@ static void connect_give_up(struct tw_peer *p)
 
 void tw_connect_leave(struct tw_ep *ep, struct tw_req *r)
 {
-	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
+	struct tw_peer *p = tw_peer_find(ep, r->other.where);
 
 	tw_list_del(&r->link);
 	if (p && p->state == TW_PEER_CONNECTING && tw_list_empty(&p->connects))
@@ -309,11 +307,11 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	}
 	if (other->endpoint_id > UINT16_MAX || other->nic_id >> 48)
 		return TW_EPROTO;
-	if (ep->iface->admits && !ep->iface->admits(ep, other->nic_id << 16 | other->endpoint_id)) {
+	if (ep->iface->admits && !ep->iface->admits(ep, tw_where(other))) {
 		ep->counters[TW_C_REFUSED]++;
 		return TW_EPERM;
 	}
-	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
+	p = tw_peer_find(ep, tw_where(other));
 	if (p && p->state == TW_PEER_UP) {
 		/*
 		 * Either the second half of a crossing that is already settled, or an
@@ -326,7 +324,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		tw_peer_down(p, TW_S_LOST);
 		/* If a request waited for the peer to end, this is now a crossing. */
 		reconnect(p);
-		p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
+		p = tw_peer_find(ep, tw_where(other));
 	}
 	if (p && p->link) {
 		if (!connect_before(other, &host->self))
@@ -335,7 +333,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		p->link = NULL;
 	}
 	if (!p)
-		p = tw_peer_new(ep, other->nic_id, other->endpoint_id);
+		p = tw_peer_new(ep, tw_where(other));
 	if (!p) {
 		ep->counters[TW_C_REFUSED]++;
 		return TW_ENOMEM;
@@ -357,7 +355,7 @@ void tw_connect_done(struct tw_link *link, const struct tw_ident *other)
 
 	p->ep->counters[TW_C_CONNECT]++;
 	tw_peer_up(p, link, other);
-	if (p->addr.where != (p->ep->host.self.nic_id << 16 | p->ep->host.self.endpoint_id))
+	if (p->addr.where != tw_where(&p->ep->host.self))
 		say_connected(p, true);
 	complete_all(p);
 }

@@ -213,7 +213,7 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t number)
 		ep->host.self.endpoint_id = id;
 		err = open_providers(ep);
 		if (err == TW_OK)
-			note_name(ep, ep->host.self.nic_id << 16 | id);
+			note_name(ep, tw_where(&ep->host.self));
 		else
 			close_providers(ep);
 	}
@@ -230,7 +230,7 @@ static enum tw_err make_self(struct tw_ep *ep)
 		return TW_ENOMEM;
 	tw_req_forget(r);
 	tw_connect(ep, r);
-	ep->self = tw_peer_find(ep, me->nic_id, me->endpoint_id);
+	ep->self = tw_peer_find(ep, tw_where(me));
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 

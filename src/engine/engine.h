@@ -332,9 +332,9 @@ uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now);
 
 /* peer.c ----------------------------------------------------------------- */
 
-struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
+struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t where);
 /* The live peer of this name, or NULL. */
-struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
+struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t where);
 /* The peer that has or will have an address; NULL if it is of no peer. */
 static inline struct tw_peer *tw_peer_named(struct tw_ep *ep, struct tw_addr a)
 {

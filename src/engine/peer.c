@@ -8,14 +8,6 @@
 
 #define DEAD_KEPT 64 /* dead peers before the oldest slot is used again */
 
-static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_id,
-				uint32_t endpoint_id, uint32_t session)
-{
-	uint32_t slot = (uint32_t)(ep->slot - tw_slots);
-
-	return (struct tw_addr){nic_id << 16 | endpoint_id, session, slot << 20 | index};
-}
-
 static void peer_set_state(struct tw_peer *p, enum tw_peer_state state)
 {
 	p->ep->nconnecting += (state == TW_PEER_CONNECTING) - (p->state == TW_PEER_CONNECTING);
@@ -79,7 +71,7 @@ static struct tw_peer *peer_add(struct tw_ep *ep)
 	return p;
 }
 
-struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id)
+struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t where)
 {
 	struct tw_peer *p = peer_reuse(ep);
 	uint32_t index;
@@ -97,7 +89,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	p->index = index;
 	p->begun = tw_clock();
 	peer_set_state(p, TW_PEER_CONNECTING);
-	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);
+	p->addr = (struct tw_addr){where, 0, (uint32_t)(ep->slot - tw_slots) << 20 | index};
 	tw_stats_peer(p);
 	return p;
 }
@@ -110,10 +102,8 @@ void tw_peer_free(struct tw_peer *p)
 	tw_stats_peer(p);
 }
 
-struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id)
+struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t where)
 {
-	uint64_t where = nic_id << 16 | endpoint_id;
-
 	for (uint32_t i = 0; i < ep->npeers; i++) {
 		struct tw_peer *p = ep->peers[i];
 

@@ -64,6 +64,12 @@ static inline bool tw_addr_same(const struct tw_addr *a, const struct tw_addr *b
 	return a->where == b->where && x == y;
 }
 
+/* As in an address. */
+static inline uint64_t tw_where(const struct tw_ident *i)
+{
+	return i->nic_id << 16 | i->endpoint_id;
+}
+
 enum tw_status {
 	TW_S_OK,
 	TW_S_TRUNCATED,
@@ -152,7 +158,7 @@ struct tw_req {
 		struct tw_seg seg;   /* the only one */
 		struct tw_seg *segs; /* of several: memory of their own */
 	};
-	struct tw_addr other; /* who sent the message, or to whom it goes */
+	struct tw_addr other; /* who sent the message, or to whom it goes, or is connected */
 	/* -- */
 	union {
 		struct tw_posted posted;
@@ -171,8 +177,7 @@ struct tw_req {
 			};
 		};
 		struct {
-			uint64_t nic_id;
-			uint32_t endpoint_id, presented;
+			uint32_t presented; /* of a connect */
 			uint64_t deadline;
 		};
 	};

@@ -128,8 +128,7 @@ static bool three_came(void)
 
 static bool seeking(void)
 {
-	uint64_t where = sides[0].other.where;
-	const struct tw_peer *p = tw_peer_find(sides[0].ep, where >> 16, where & 0xffff);
+	const struct tw_peer *p = tw_peer_find(sides[0].ep, sides[0].other.where);
 
 	return p && p->retry;
 }
