@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One reading of all processes that use the library, or of those of a job. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../cli.h"
-#include "base/hash.h"
+#include "base/settings.h"
 #include "engine/layout.h"
 #include "why.h"
 
@@ -28,28 +26,6 @@ struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind)
 	w = &p->waits[p->nwaits++];
 	*w = (struct why_wait){.kind = kind};
 	return w;
-}
-
-bool why_descriptor(pid_t pid, const char *link, char path[WHY_PATH])
-{
-	char text[128];
-	struct dirent *d;
-	bool found = false;
-	DIR *dir;
-
-	snprintf(path, WHY_PATH, "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
-	if (!dir)
-		return false;
-	while (!found && (d = readdir(dir))) {
-		ssize_t n;
-
-		snprintf(path, WHY_PATH, "/proc/%d/fd/%s", (int)pid, d->d_name);
-		n = readlink(path, text, sizeof text);
-		found = n == (ssize_t)strlen(link) && memcmp(text, link, (size_t)n) == 0;
-	}
-	closedir(dir);
-	return found;
 }
 
 /* What a file of the process has, ended by a zero. */
@@ -103,29 +79,17 @@ static void read_rank(struct why_proc *p, const char *all, size_t len)
 	table_printable(p->rank);
 }
 
-static bool of_job(const char *job, const char *all, size_t len)
+/* Whether a launcher gave the process that job: programs of libfabric do not join it. */
+static bool launched_in(const char *job, const char *all, size_t len)
 {
-	static const char *const names[] = {"TAGWIRE_JOB", "PMIX_NAMESPACE", "SLURM_JOB_ID"};
+	static const char *const names[] = {"PMIX_NAMESPACE", "SLURM_JOB_ID"};
 	char value[256];
 
-	if (!job)
-		return true;
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
 		if (in_environment(all, len, names[i], value, sizeof value) &&
 		    strcmp(value, job) == 0)
 			return true;
 	return false;
-}
-
-/* As the library takes it: see tagwire-settings(7). */
-static void read_job(struct why_proc *p, const char *all, size_t len)
-{
-	char name[256] = "";
-	bool own = in_environment(all, len, "TAGWIRE_JOB", name, sizeof name);
-
-	p->job = p->own_job = tw_hash_text(TW_HASH_START, name);
-	if (!own && in_environment(all, len, "PMIX_NAMESPACE", name, sizeof name))
-		p->job = tw_hash_text(TW_HASH_START, name);
 }
 
 /* State, processor time and place in the kernel. */
@@ -168,7 +132,7 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 	unsigned waits = p->nwaits;
 	struct peek m = {.pid = p->pid};
 
-	ep->job = strcmp(ep->e->interface, "fi") == 0 ? p->own_job : p->job;
+	ep->job = ep->e->stats.job;
 	ep->where = ep->e->stats.nic_id << 16 | ep->e->stats.endpoint_id;
 	if (!ep->e->stats.self || ep->e->stats.layout != tw_layout()) {
 		ep->access = WHY_VERSION;
@@ -185,13 +149,14 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 	p->denied |= m.denied;
 }
 
-static struct why_proc *add_process(struct why_facts *f, pid_t pid, const char *job)
+/* joined: it says itself that it is of the job. */
+static struct why_proc *add_process(struct why_facts *f, pid_t pid, bool joined)
 {
 	struct why_proc *p;
 	size_t len;
 	char *all = environment(pid, &len);
 
-	if (!of_job(job, all, len)) {
+	if (f->job && !joined && !launched_in(f->job, all, len)) {
 		free(all);
 		return NULL;
 	}
@@ -200,21 +165,22 @@ static struct why_proc *add_process(struct why_facts *f, pid_t pid, const char *
 		bench_fail("no memory");
 	p = &f->procs[f->n++];
 	*p = (struct why_proc){.pid = pid};
-	read_job(p, all, len);
 	read_rank(p, all, len);
 	read_state(p);
 	free(all);
 	return p;
 }
 
-static void add_endpoints(struct why_facts *f, const char *job)
+static void add_endpoints(struct why_facts *f)
 {
 	for (unsigned i = 0, n; i < f->scan.n; i += n) {
 		pid_t pid = f->scan.entries[i]->pid;
-		struct why_proc *p = add_process(f, pid, job);
+		struct why_proc *p;
+		bool joined = false;
 
-		for (n = 1; i + n < f->scan.n && f->scan.entries[i + n]->pid == pid;)
-			n++;
+		for (n = 0; i + n < f->scan.n && f->scan.entries[i + n]->pid == pid; n++)
+			joined |= f->scan.entries[i + n]->stats.job == f->joined;
+		p = add_process(f, pid, joined);
 		if (!p)
 			continue;
 		p->eps = calloc(n, sizeof *p->eps);
@@ -228,12 +194,12 @@ static void add_endpoints(struct why_facts *f, const char *job)
 }
 
 /* Processes that have no endpoint, as members of an MRAPI job of one host. */
-static void add_members(struct why_facts *f, const char *job, pid_t only)
+static void add_members(struct why_facts *f, pid_t only)
 {
 	unsigned known = f->n;
-	char path[WHY_PATH];
 	struct dirent *d;
 	DIR *dir = opendir("/proc");
+	uint64_t job;
 
 	while (dir && (d = readdir(dir))) {
 		pid_t pid = (pid_t)atoi(d->d_name);
@@ -243,8 +209,8 @@ static void add_members(struct why_facts *f, const char *job, pid_t only)
 			continue;
 		while (i < known && f->procs[i].pid != pid)
 			i++;
-		if (i == known && why_descriptor(pid, WHY_SEGMENT, path))
-			add_process(f, pid, job);
+		if (i == known && why_member(pid, &job))
+			add_process(f, pid, job == f->joined);
 	}
 	if (dir)
 		closedir(dir);
@@ -259,12 +225,17 @@ static int by_pid(const void *a, const void *b)
 
 void why_read(struct why_facts *f, const char *job, pid_t pid)
 {
-	memset(f, 0, sizeof *f);
-	f->ticks = tw_clock();
+	size_t len = job ? strlen(job) : 0;
+
+	*f = (struct why_facts){.job = job, .ticks = tw_clock()};
+	/* The end of a long name counts, as in base/settings.c. */
+	if (job)
+		f->joined = tw_stats_job(
+			len < TW_SETTING_STR_MAX ? job : job + len - (TW_SETTING_STR_MAX - 1));
 	if (scan_endpoints(&f->scan, pid, SCAN_ANY) < 0)
 		scan_failed(pid);
-	add_endpoints(f, job);
-	add_members(f, job, pid);
+	add_endpoints(f);
+	add_members(f, pid);
 	if (f->n)
 		qsort(f->procs, f->n, sizeof *f->procs, by_pid);
 	why_locks(f);

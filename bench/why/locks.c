@@ -7,6 +7,7 @@
 #include "group/group.h"
 #include "mrapi/mrapi_internal.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -17,6 +18,8 @@
 #include "why.h"
 
 #define MOST_WAITS 1024u
+#define SEGMENT "/memfd:tagwire-mrapi (deleted)"
+#define PATH_ROOM 320
 
 /* The mapping of the segment in a process, and the segment here, read-only. */
 struct segment {
@@ -37,11 +40,34 @@ static uint64_t find_base(pid_t pid)
 	if (!f)
 		return 0;
 	while (!base && fgets(line, sizeof line, f))
-		if (strstr(line, WHY_SEGMENT) &&
+		if (strstr(line, SEGMENT) &&
 		    sscanf(line, "%lx-%lx %*s %lx", &from, &to, &offset) == 3 && offset == 0)
 			base = from;
 	fclose(f);
 	return base;
+}
+
+/* The path of a descriptor of a process that is a link to the segment of a job. */
+static bool find_descriptor(pid_t pid, char path[PATH_ROOM])
+{
+	char text[128];
+	struct dirent *d;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, PATH_ROOM, "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	while (!found && (d = readdir(dir))) {
+		ssize_t n;
+
+		snprintf(path, PATH_ROOM, "/proc/%d/fd/%s", (int)pid, d->d_name);
+		n = readlink(path, text, sizeof text);
+		found = n == (ssize_t)strlen(SEGMENT) && memcmp(text, SEGMENT, (size_t)n) == 0;
+	}
+	closedir(dir);
+	return found;
 }
 
 static bool map_segment(struct segment *s, const char *path)
@@ -69,10 +95,22 @@ static bool map_segment(struct segment *s, const char *path)
 
 static bool find_segment(struct segment *s, pid_t pid)
 {
-	char path[WHY_PATH];
+	char path[PATH_ROOM];
 
 	s->base = find_base(pid);
-	return s->base && why_descriptor(pid, WHY_SEGMENT, path) && map_segment(s, path);
+	return s->base && find_descriptor(pid, path) && map_segment(s, path);
+}
+
+bool why_member(pid_t pid, uint64_t *job)
+{
+	struct segment s;
+	char path[PATH_ROOM];
+
+	if (!find_descriptor(pid, path) || !map_segment(&s, path))
+		return false;
+	*job = s.seg->job;
+	munmap((void *)(uintptr_t)s.seg, sizeof *s.seg);
+	return true;
 }
 
 static pid_t holder_pid(const struct tw_mrapi_segment *seg, uint32_t slot, uint32_t *number)

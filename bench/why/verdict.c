@@ -305,10 +305,9 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		    why_is_local(g->now, a->ended) ? "" : ", or its host is not reached");
 		say(sentences[2], "Find out why it ended; the message will not come.");
 	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders && a->wait->holders[0]) {
-		say(sentences[1], "Process %d did not start with the name of this job.",
+		say(sentences[1], "Process %d has ended, or may not be looked into.",
 		    (int)a->wait->holders[0]);
-		say(sentences[2], "Run mx_why --pid %d, or mx_why without a job.",
-		    (int)a->wait->holders[0]);
+		say(sentences[2], "%s", rights);
 	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders) {
 		say(sentences[1], "What that node does is seen on its host.");
 		say(sentences[2], "Run mx_why there.");

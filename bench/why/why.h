@@ -79,7 +79,7 @@ enum why_access { WHY_READ, WHY_DENIED, WHY_VERSION, WHY_CHANGED };
 
 struct why_ep {
 	const struct scan_entry *e;
-	uint64_t job; /* a hash of its name; endpoints of another one are strangers */
+	uint64_t job; /* tw_stats_job(); endpoints of another one are strangers */
 	uint64_t where;
 	enum why_access access;
 	bool calls;   /* a thread is inside a blocking call */
@@ -99,7 +99,6 @@ struct why_ep {
 struct why_proc {
 	pid_t pid;
 	char program[17];
-	uint64_t job, own_job; /* hashes: the launcher names it, or only TAGWIRE_JOB does */
 	char rank[16];	/* of a launcher, or empty */
 	char state;	/* of /proc/PID/stat */
 	uint64_t cpu;	/* clock ticks that it has used */
@@ -119,6 +118,8 @@ struct why_proc {
 /* One reading. */
 struct why_facts {
 	struct scan scan;
+	const char *job; /* whose processes are wanted; NULL: all */
+	uint64_t joined; /* its tw_stats_job() */
 	uint64_t ticks; /* of tw_clock(), when the scan was made */
 	struct why_proc *procs;
 	unsigned n;
@@ -135,10 +136,8 @@ void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned i
 	       uint64_t group);
 void why_mrapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t group);
 void why_locks(struct why_facts *f);
-#define WHY_SEGMENT "/memfd:tagwire-mrapi (deleted)"
-#define WHY_PATH 320
-/* The path of a descriptor of a process that is a link to this. */
-bool why_descriptor(pid_t pid, const char *link, char path[WHY_PATH]);
+/* Whether a process is a member of an MRAPI job, and of which one: tw_stats_job(). */
+bool why_member(pid_t pid, uint64_t *job);
 
 /* What is known after two readings. */
 enum why_mood {

@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "base/counters.h"
+#include "base/hash.h"
 
 #define TW_STATS_NAME "tagwire-endpoint"
 #define TW_STATS_MAGIC 0x7461677769726501ull /* "tagwire", format 1 */
@@ -61,11 +62,18 @@ struct tw_stats {
 	uint64_t gauges[4]; /* enum tw_gauge */
 	uint64_t self;	    /* address of the endpoint in its owner's memory, for mx_why */
 	char interface[8];  /* "mx", "mcapi", ... */
-	uint64_t unused[2];
+	uint64_t job;	    /* tw_stats_job() */
+	uint64_t unused;
 	uint64_t counters[48]; /* enum tw_counter */
 	struct tw_stats_peer peers[TW_STATS_PEERS];
 };
 _Static_assert(TW_NCOUNTERS <= 48 && TW_NGAUGES <= 4, "room in the format");
 _Static_assert(offsetof(struct tw_stats, peers) == 512, "format");
+
+/* The job that a process has joined, as tools compare it; a segment of MRAPI has it, too. */
+static inline uint64_t tw_stats_job(const char *name)
+{
+	return tw_hash_text(TW_HASH_START, name);
+}
 
 #endif /* TW_STATS_H */

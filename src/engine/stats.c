@@ -36,6 +36,7 @@ enum tw_err tw_stats_open(struct tw_ep *ep)
 	s->ncounters = TW_NCOUNTERS;
 	s->layout = tw_layout();
 	s->self = (uintptr_t)ep;
+	s->job = tw_stats_job(tw_settings.job);
 	if (ep->iface->name)
 		snprintf(s->interface, sizeof(s->interface), "%s", ep->iface->name);
 	if (tw_file_line("/proc/self/comm", "", s->program, sizeof(s->program)))

@@ -3,7 +3,6 @@
  * Programs of MRAPI that hang.
  */
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -93,25 +92,6 @@ static void holder_sleeps(int me, int n)
 	lock(h);
 }
 
-/* mx_why does not find the holder: it chose its job after its start. */
-static void holder_unseen(int me, int n)
-{
-	const char *job = getenv("TAGWIRE_JOB");
-
-	if (me == 1 && job) {
-		char self[4096] = "";
-
-		setenv("WHYT_JOB", job, 1);
-		unsetenv("TAGWIRE_JOB");
-		if (readlink("/proc/self/exe", self, sizeof self - 1) > 0)
-			execl(self, self, "holder_unseen", "1", NULL);
-		_exit(127);
-	}
-	if (me == 1)
-		setenv("TAGWIRE_JOB", getenv("WHYT_JOB"), 1);
-	holder_sleeps(me, n);
-}
-
 static void semaphores(int me, int n)
 {
 	mrapi_sem_hndl_t a, b;
@@ -181,11 +161,6 @@ static const struct whyt_case cases[] = {
 	 {"N" N(0, 1) " waits for mutex 7, which n" N(1, 2) " holds.",
 	  "N" N(1, 2) " has not called Tagwire for at least * s and sleeps outside of it.",
 	  "Look at what it does: gdb -p {1}."}},
-	{"holder_unseen",
-	 2,
-	 holder_unseen,
-	 NULL,
-	 {"N" N(0, 1) " waits for mutex 7, which node 2 (process {1}*) holds.", NULL, NULL}},
 	{"semaphores",
 	 2,
 	 semaphores,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Programs of MX that hang. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -147,6 +148,22 @@ static void many(int me, int n)
 	receive(me == 0 ? 1 : 2);
 }
 
+/* As computes(), beside another job that has the same endpoints and is another when it starts. */
+static void two_jobs(int me, int n)
+{
+	char job[128];
+
+	(void)n;
+	snprintf(job, sizeof job, "%s-%d", getenv("TAGWIRE_JOB"), me / 2);
+	if (me >= 2)
+		setenv("TAGWIRE_JOB", job, 1);
+	begin(me & 1);
+	meet(!(me & 1));
+	if (me == 1)
+		whyt_compute();
+	receive(7);
+}
+
 static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
@@ -236,6 +253,14 @@ static const struct whyt_case cases[] = {
 	  "anybody.",
 	  "No other process has connected to it.",
 	  "Start the other one; if it is on another host, see what it says there."}},
+	{"two_jobs",
+	 4,
+	 two_jobs,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x7 from rank 1 "
+	  "(process {1}, why_mx).",
+	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and computes.",
+	  "Look at what it does: gdb -p {1}."}},
 	{"many",
 	 64,
 	 many,

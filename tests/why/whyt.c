@@ -13,6 +13,7 @@
 
 #define LINES 3
 #define TEXT 2048
+#define LATE "WHYT_JOB"
 
 void whyt_fail(const char *file, int line, const char *what)
 {
@@ -39,7 +40,9 @@ static void start(const struct whyt_case *c, int me, const char *job)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(role, sizeof role, "%d", me);
 	snprintf(rank, sizeof rank, "%d/%d", me, c->n);
-	setenv("TAGWIRE_JOB", job, 1);
+	/* Half of them choose their job after their start. */
+	unsetenv("TAGWIRE_JOB");
+	setenv(me & 1 ? LATE : "TAGWIRE_JOB", job, 1);
 	setenv("TAGWIRE_RANK", rank, 1);
 	/* By its name, which is what mx_why shows. */
 	if (readlink("/proc/self/exe", self, sizeof self - 1) > 0)
@@ -161,6 +164,8 @@ int whyt_main(int argc, char **argv, const struct whyt_case *cases, int n)
 {
 	int bad = 0, ran = 0;
 
+	if (argc == 3 && getenv(LATE))
+		setenv("TAGWIRE_JOB", getenv(LATE), 1);
 	for (int i = 0; i < n; i++) {
 		if (argc == 3 && strcmp(argv[1], cases[i].name) == 0) {
 			cases[i].role(atoi(argv[2]), cases[i].n);

@@ -11,6 +11,8 @@
 
 #include "base/fds.h"
 #include "base/page.h"
+#include "base/settings.h"
+#include "base/stats.h"
 #include "base/sys.h"
 #include "mrapi/mrapi_internal.h"
 #include "shmem/sealed.h"
@@ -149,6 +151,7 @@ static bool make_segment(void)
 	tw_sys_random(&tw_mrapi.seg->life, sizeof(tw_mrapi.seg->life));
 	tw_mrapi.seg->births = (uint32_t)tw_mrapi.seg->life % MRAPI_MAX_NODES;
 	tw_mrapi.seg->arena_size = arena;
+	tw_mrapi.seg->job = tw_stats_job(tw_settings.job);
 	tw_mrapi.seg->version = TW_MRAPI_VERSION;
 	tw_mrapi.seg->magic = TW_MRAPI_MAGIC;
 	return true;

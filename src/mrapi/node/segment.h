@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 14u
+#define TW_MRAPI_VERSION 15u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
@@ -276,7 +276,8 @@ struct tw_mrapi_segment {
 	uint32_t births;
 	uint32_t counts; /* entries of count ever used */
 	uint64_t life;	 /* random: of two segments of a host, one after the other */
-	uint32_t unused[6];
+	uint64_t job;	 /* tw_stats_job() */
+	uint32_t unused[4];
 
 	/* The owner and TW_MRAPI_WAITERS. inconsistent: an owner died, repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;
