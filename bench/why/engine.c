@@ -30,12 +30,14 @@ static bool paths_down(const struct scan_entry *e, unsigned i)
 	return down && !up;
 }
 
-/* What the provider says of a peer. */
-static void read_trouble(struct peek *m, struct why_peer *to, const struct tw_trouble *at)
+/* What the provider says of a peer, or has said of it when it was given up. */
+static void read_trouble(struct peek *m, struct why_peer *to, const struct tw_ep *e,
+			 const struct tw_peer *p)
 {
-	struct tw_trouble t;
+	struct tw_trouble t = e->failure;
+	bool last = p->state == TW_PEER_NONE && e->failure_of == to->where && t.why == to->why;
 
-	if (!at || !peek(m, address(at), &t, sizeof t))
+	if (!last && (!p->trouble || !peek(m, address(p->trouble), &t, sizeof t)))
 		return;
 	t.cause[sizeof t.cause - 1] = t.advice[sizeof t.advice - 1] = 0;
 	table_printable(t.cause);
@@ -59,7 +61,8 @@ static bool read_peers(struct peek *m, struct why_ep *ep, const struct tw_ep *e)
 	for (unsigned i = 0; i < n; i++) {
 		struct why_peer *to = &ep->peers[ep->npeers];
 
-		if (!peek(m, address(at[i]), &p, sizeof p) || address(p.ep) != ep->e->stats.self)
+		if (!peek(m, address(at[i]), &p, sizeof p) || address(p.ep) != ep->e->stats.self ||
+		    p.state > TW_PEER_DOWN)
 			continue;
 		*to = (struct why_peer){.at = address(at[i]),
 					.where = p.addr.where,
@@ -72,7 +75,7 @@ static bool read_peers(struct peek *m, struct why_ep *ep, const struct tw_ep *e)
 					.paths_down = paths_down(ep->e, i)};
 		to->queued = address(p.sendq.next) !=
 			     address(at[i]) + offsetof(struct tw_peer, sendq);
-		read_trouble(m, to, p.trouble);
+		read_trouble(m, to, e, &p);
 		ep->npeers++;
 	}
 	free(at);
@@ -169,7 +172,6 @@ static void add_request(struct peek *m, struct why_proc *p, struct why_ep *ep, u
 	w->state = r->state < TW_NXFERS && state_texts[r->state] ? state_texts[r->state] : "queued";
 	if (kind == WHY_CONNECT) {
 		w->to = r->other.where;
-		w->fails = r->status; /* of the last attempt */
 		w->state = "connecting";
 	} else if (kind == WHY_RECV) {
 		w->match = r->posted.key;

@@ -233,15 +233,47 @@ static bool is_connected(const struct why_graph *g, const struct why_ep *ep)
 	return false;
 }
 
-/* A peer that is gone, or on another host. */
-static uint64_t gone(const struct why_graph *g, const struct why_ep *ep)
+/* What is known of an endpoint: its connection, the attempt at one, or how the last one ended. */
+static const struct why_peer *peer_of(const struct why_ep *ep, uint64_t where)
 {
+	static const uint8_t counts[] = {
+		[TW_PEER_NONE] = 1, [TW_PEER_DOWN] = 2, [TW_PEER_CONNECTING] = 3, [TW_PEER_UP] = 4};
+	const struct why_peer *best = NULL;
+
 	for (unsigned i = 0; i < ep->npeers; i++)
-		if (ep->peers[i].where != ep->where &&
-		    (ep->peers[i].state == TW_PEER_DOWN ||
-		     why_owner(g->now, ep->job, ep->peers[i].where) < 0))
-			return ep->peers[i].where;
-	return 0;
+		if (ep->peers[i].where == where &&
+		    (!best || counts[ep->peers[i].state] > counts[best->state]))
+			best = &ep->peers[i];
+	return best;
+}
+
+/* Whether a peer is not reached, and why is known. */
+static bool is_unreached(const struct why_peer *p)
+{
+	if (p->state == TW_PEER_NONE || p->state == TW_PEER_CONNECTING)
+		return p->cause || p->why != TW_S_OK;
+	return p->state == TW_PEER_UP && p->cause;
+}
+
+/* A peer that is gone, was not reached, or is on another host. */
+static const struct why_peer *gone(const struct why_graph *g, const struct why_ep *ep)
+{
+	const struct why_peer *found = NULL;
+
+	for (unsigned i = 0; i < ep->npeers; i++) {
+		const struct why_peer *p = &ep->peers[i];
+
+		if (p->where == ep->where ||
+		    (p->state == TW_PEER_NONE && (!is_unreached(p) || peer_of(ep, p->where) != p)))
+			continue;
+		if (p->state == TW_PEER_DOWN)
+			return p;
+		/* One that was given up may have begun since; it need not connect by itself. */
+		if (!found &&
+		    (p->state == TW_PEER_NONE || why_owner(g->now, ep->job, p->where) < 0))
+			found = p;
+	}
+	return found;
 }
 
 static bool has_message_from(const struct why_graph *g, const struct why_ep *ep, int from)
@@ -256,19 +288,8 @@ struct choice {
 	int next;
 	unsigned score, candidates;
 	uint64_t ended;
-	uint8_t fails;
-	const struct why_peer *trouble;
+	const struct why_peer *unreached;
 };
-
-/* The peer that a provider does not reach, and says why. */
-static const struct why_peer *trouble_with(const struct why_ep *ep, uint64_t where)
-{
-	for (unsigned i = 0; i < ep->npeers; i++)
-		if (ep->peers[i].where == where && ep->peers[i].cause &&
-		    (ep->peers[i].state == TW_PEER_CONNECTING || ep->peers[i].state == TW_PEER_UP))
-			return &ep->peers[i];
-	return NULL;
-}
 
 /* The peer that alone is connected, if it is not reached. */
 static const struct why_peer *lone_trouble(const struct why_ep *ep)
@@ -282,31 +303,26 @@ static const struct why_peer *lone_trouble(const struct why_ep *ep)
 			return NULL;
 		lone = &ep->peers[i];
 	}
-	return lone ? trouble_with(ep, lone->where) : NULL;
+	return lone && is_unreached(lone) ? lone : NULL;
 }
 
 static struct choice from_any(const struct why_graph *g, const struct why_actor *a,
 			      const struct why_wait *w)
 {
 	const struct why_ep *ep = &a->now->eps[w->ep];
-	struct choice c = {.next = WHY_NONE, .trouble = lone_trouble(ep)};
+	struct choice c = {.next = WHY_NONE, .unreached = lone_trouble(ep)};
 	bool connected = is_connected(g, ep);
+	const struct why_peer *p = c.unreached;
 
-	if (c.trouble) {
+	if (p) {
 		/* Whatever the other side does. */
-		c.ended = c.trouble->where;
+		c.ended = p->where;
 		c.candidates = 1;
 		return c.score = 80, c;
 	}
-	if (!connected && (c.ended = gone(g, ep)) != 0) {
-		c.trouble = trouble_with(ep, c.ended);
-		if (c.ended == ep->lost)
-			c.fails = ep->lost_why;
-		return c.score = 65, c;
-	}
-	if (!connected && ep->lost) {
-		c.ended = ep->lost;
-		c.fails = ep->lost_why;
+	if (!connected && (p = gone(g, ep)) != NULL) {
+		c.ended = p->where;
+		c.unreached = is_unreached(p) ? p : NULL;
 		return c.score = 65, c;
 	}
 	for (unsigned i = 0; i < g->now->n; i++) {
@@ -344,22 +360,26 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 			    const struct why_wait *w)
 {
 	struct choice c = {.next = WHY_NONE, .candidates = 1};
+	const struct why_ep *ep;
+	const struct why_peer *p;
+	bool unreached;
 
 	if (w->kind >= WHY_MUTEX)
 		return from_holders(g, w);
 	if (!w->to)
 		return from_any(g, a, w);
-	c.fails = w->fails;
-	c.trouble = trouble_with(&a->now->eps[w->ep], w->to);
-	if (c.fails != TW_S_OK || c.trouble) {
-		/* Whatever the other side does. */
-		c.score = 80, c.ended = w->to;
-		return c;
-	}
-	c.next = why_owner(g->now, a->now->eps[w->ep].job, w->to);
+	ep = &a->now->eps[w->ep];
+	p = peer_of(ep, w->to);
+	unreached = p && is_unreached(p);
+	/* One that was given up may still connect by itself; else it matters not what it does. */
+	if (!unreached || p->state == TW_PEER_NONE)
+		c.next = why_owner(g->now, ep->job, w->to);
 	c.score = worth(g, c.next);
-	if (c.next < 0)
-		c.score = 65, c.ended = w->to;
+	if (c.next < 0) {
+		c.score = unreached && p->state != TW_PEER_NONE ? 80 : 65;
+		c.ended = w->to;
+		c.unreached = unreached ? p : NULL;
+	}
 	return c;
 }
 
@@ -379,8 +399,7 @@ static void decide(const struct why_graph *g, struct why_actor *a)
 		a->next = c.next;
 		a->candidates = c.candidates;
 		a->ended = c.ended;
-		a->fails = c.fails;
-		a->trouble = c.trouble;
+		a->unreached = c.unreached;
 	}
 }
 

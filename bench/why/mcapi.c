@@ -24,15 +24,6 @@ static uint64_t where_of(const struct tw_mcapi_node *n, uint32_t endpoint)
 	return node < TW_MAX_NODES ? n->peers[node].where : 0;
 }
 
-/* Of the last connection to a node. */
-static uint8_t failure(const struct tw_mcapi_node *n, uint32_t endpoint)
-{
-	uint32_t node = tw_mcapi_node_of(endpoint);
-	const struct tw_member *m = &n->peers[node % TW_MAX_NODES];
-
-	return m->state == TW_MEMBER_HERE ? TW_S_OK : m->why;
-}
-
 static struct why_wait *add(struct walk *w, uint64_t id)
 {
 	struct why_wait *to = why_wait_new(w->p, w->kind);
@@ -44,7 +35,6 @@ static struct why_wait *add(struct walk *w, uint64_t id)
 	to->own = w->own;
 	to->other = w->other;
 	to->to = where_of(w->node, w->other);
-	to->fails = failure(w->node, w->other);
 	to->state = "waiting";
 	return to;
 }

@@ -61,10 +61,6 @@ void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned i
 		if (!peek(m, at, &peer, sizeof peer))
 			return;
 		w.to = ep->platforms[ep->nplatforms++] = peer.m.where;
-		if (peer.m.state == TW_MEMBER_LOST && peer.m.why != TW_S_OK) {
-			ep->lost = peer.m.where;
-			ep->lost_why = peer.m.why;
-		}
 		peek_list(m, at + offsetof(struct tw_panda_peer, out), MOST_TICKETS, see_ticket,
 			  &w);
 		peek_list(m, at + offsetof(struct tw_panda_peer, unacked), MOST_TICKETS, see_ticket,

@@ -286,13 +286,17 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	if (a->mood != WHY_BLOCKED) {
 		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
 			say_silent(g, e->at, sentences[1], sentences[2]);
-	} else if (a->trouble || a->fails != TW_S_OK) {
-		cause = tw_failure_cause(a->fails, &advice);
-		if (a->trouble) {
-			cause = a->trouble->cause;
-			advice = a->trouble->advice;
+	} else if (a->unreached) {
+		cause = tw_failure_cause(a->unreached->why, &advice);
+		if (a->unreached->cause) {
+			cause = a->unreached->cause;
+			advice = a->unreached->advice;
 		}
-		say(sentences[1], "%.150s is not reached: %.180s.", other, cause);
+		say(sentences[1],
+		    a->unreached->state == TW_PEER_NONE
+			    ? "%.150s was not reached, and the connection was given up: %.180s."
+			    : "%.150s is not reached: %.180s.",
+		    other, cause);
 		if (advice)
 			say(sentences[2], "%s.", advice);
 	} else if (a->ended && say_miss(g, e->at, sentences[1], sentences[2])) {

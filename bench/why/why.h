@@ -57,7 +57,6 @@ struct why_wait {
 	uint32_t holder_nodes[8];
 	unsigned nholders;
 	double age; /* seconds that it is known to be old */
-	uint8_t fails; /* enum tw_status of the last connect to it, or TW_S_OK */
 };
 
 /* A message that no receive has matched. */
@@ -69,7 +68,8 @@ struct why_peer {
 	uint64_t at; /* its address in the process */
 	uint64_t where;
 	uint32_t session;
-	uint8_t state, why;
+	uint8_t state; /* TW_PEER_NONE: an attempt to connect was given up */
+	uint8_t why;   /* enum tw_status of the last connect that failed */
 	uint32_t credits, granted;
 	bool queued, silent, paths_down;
 	char *cause, *advice; /* why it is not reached, as its provider says; NULL: it does not */
@@ -92,8 +92,6 @@ struct why_ep {
 	unsigned npeers;
 	uint64_t *platforms; /* Panda: where each platform is, by its number */
 	unsigned nplatforms;
-	uint64_t lost; /* Panda: a platform that was not reached, and why */
-	uint8_t lost_why;
 };
 
 struct why_proc {
@@ -164,8 +162,7 @@ struct why_actor {
 	int miss_at;
 	const struct why_wait *miss_recv; /* by that receive; NULL: none is posted */
 	uint64_t ended;			  /* the endpoint that it waits for, which is not here, */
-	uint8_t fails;			  /* or to which its connection fails: an enum tw_status */
-	const struct why_peer *trouble;	  /* or which its provider does not reach, and says why */
+	const struct why_peer *unreached; /* or is not reached, and why is known */
 };
 
 struct why_graph {

@@ -238,7 +238,7 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 		snprintf(other, sizeof other, "node %u of another host", a->wait->holder_nodes[0]);
 	else
 		snprintf(other, sizeof other, "anybody");
-	if (a->fails != TW_S_OK)
+	if (a->unreached && a->unreached->state == TW_PEER_CONNECTING)
 		snprintf(text, WHY_TEXT, "waits for a connection to %.150s", other);
 	else if (a->wait->kind >= WHY_MUTEX)
 		snprintf(text, WHY_TEXT, "waits for %s %u, which %.150s holds",

@@ -43,8 +43,8 @@ void tw_failure_trouble(struct tw_host *host, void *peer, enum tw_err why, const
 			const char *advice);
 /* Nothing is known of the peer, or it is reached. */
 void tw_failure_forget(struct tw_peer *p);
-/* A connect, or a peer, has ended so: keeps what its provider said of it, and may log it. */
-void tw_failure_note(const struct tw_peer *p, enum tw_status why, bool say);
+/* A connect, or a peer, has ended so: keeps that and what its provider said, and may log it. */
+void tw_failure_note(struct tw_peer *p, enum tw_status why, bool say);
 /* A connect of the peer is tried again: keeps why the last attempt failed, for tools. */
 void tw_failure_again(struct tw_peer *p, enum tw_err why);
 /* Whether a provider has said why the last connect that failed, to there, ended so. */

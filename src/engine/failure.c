@@ -52,10 +52,11 @@ static bool explains(const struct tw_trouble *t, enum tw_status why)
 	return t && (t->why == why || (no_way && why == TW_S_TIMEOUT));
 }
 
-void tw_failure_note(const struct tw_peer *p, enum tw_status why, bool say)
+void tw_failure_note(struct tw_peer *p, enum tw_status why, bool say)
 {
 	struct tw_ep *ep = p->ep;
 
+	p->why = (uint8_t)why;
 	ep->failure_of = 0;
 	if (!explains(p->trouble, why) || p->trouble->general)
 		return;

@@ -269,7 +269,7 @@ struct tw_peer {
 	struct tw_link *link;
 	uint32_t index;
 	uint8_t state;	 /* enum tw_peer_state */
-	uint8_t why;	 /* enum tw_status of later sends, once down */
+	uint8_t why;	 /* enum tw_status of later sends, once down; before, of the last connect */
 	bool barred;	 /* no connect has presented its filter; see tw_peer_bar() */
 	bool unanswered; /* there was no memory to answer it: the connection is to end */
 	/* Sending. */

@@ -164,6 +164,19 @@ static void two_jobs(int me, int n)
 	receive(7);
 }
 
+/* It has given up the connection. */
+static void given_up(int me, int n)
+{
+	mx_endpoint_addr_t a;
+	uint64_t nic;
+
+	(void)n;
+	begin(me);
+	whyt_must(mx_board_number_to_nic_id(0, &nic) == MX_SUCCESS);
+	whyt_must(mx_connect(ep, nic, 2, KEY, 100, &a) != MX_SUCCESS);
+	receive(3);
+}
+
 static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
@@ -261,6 +274,15 @@ static const struct whyt_case cases[] = {
 	  "(process {1}, why_mx).",
 	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and computes.",
 	  "Look at what it does: gdb -p {1}."}},
+	{"given_up",
+	 1,
+	 given_up,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
+	  "endpoint 2 of this host.",
+	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
+	  "open.",
+	  "Start its program first, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
 	{"many",
 	 64,
 	 many,

@@ -2,6 +2,7 @@
 /*
  * Programs of Panda that hang.
  */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -61,14 +62,25 @@ static void computes(int me, int n)
 	receive(port);
 }
 
-/* It waits for the connection, or for the message when that is given up. */
-static void not_started(int me, int n)
+/* Sends to a platform that never starts, and then receives from it. */
+static void to_nobody(int me, int n, const char *limit)
 {
 	if (me == 1)
 		whyt_sleep();
+	setenv("TAGWIRE_CONNECT_TIMEOUT", limit, 1);
 	begin(me, n);
 	pan_mp_finish_send(pan_mp_send(1, port, &port, sizeof port, PAN_MP_NORMAL));
 	receive(port);
+}
+
+static void not_started(int me, int n)
+{
+	to_nobody(me, n, "100000");
+}
+
+static void given_up(int me, int n)
+{
+	to_nobody(me, n, "100");
 }
 
 #define P0 "latform 0 (process {0}, why_panda)"
@@ -103,8 +115,16 @@ static const struct whyt_case cases[] = {
 	 2,
 	 not_started,
 	 NULL,
-	 {"P" P0 " waits for * platform 1 of this host.",
+	 {"P" P0 " waits for a connection to platform 1 of this host.",
 	  "Platform 1 of this host is not reached: it is not open.",
+	  "Start its program first, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
+	{"given_up",
+	 2,
+	 given_up,
+	 NULL,
+	 {"P" P0 " waits for a message for port 1 from platform 1 of this host.",
+	  "Platform 1 of this host was not reached, and the connection was given up: it is not "
+	  "open.",
 	  "Start its program first, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
 };
 
