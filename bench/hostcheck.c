@@ -89,7 +89,7 @@ static int try_descriptors(void)
 }
 
 /* A child reads its parent: that needs what one process needs to read any other. */
-static int try_copy(void)
+int hostcheck_copy(void)
 {
 	char theirs = 1, mine = 0;
 	struct iovec local = {&mine, 1}, remote = {&theirs, 1};
@@ -138,7 +138,7 @@ static const struct {
 	{"eventfd", try_eventfd, "no endpoint opens", true},
 	{"timerfd_create", try_timerfd, "no endpoint opens", true},
 	{"descriptors over sockets", try_descriptors, "no shared memory between processes", true},
-	{"process_vm_readv", try_copy,
+	{"process_vm_readv", hostcheck_copy,
 	 "long messages are copied twice, through the ring; see tagwire(7)", false},
 	{"membarrier", try_membarrier, "each call takes a locked instruction more", false},
 	{"pidfd_open", try_pidfd, "a dead process with living children is noticed late", false},

@@ -11,5 +11,7 @@
  * slower without it. False: something is missing that the library cannot do without.
  */
 bool hostcheck(enum table_format format);
+/* Whether the system lets one process read the memory of another: 0 or an error number. */
+int hostcheck_copy(void);
 
 #endif /* BENCH_HOSTCHECK_H */

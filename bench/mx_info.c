@@ -3,7 +3,10 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/copy.h"
+#include "base/distance.h"
 #include "cli.h"
 #include "hostcheck.h"
 #include "mx_extensions.h"
@@ -18,6 +21,7 @@ static const char help[] =
 	"at each of them, and the limits of the library.\n\n"
 	"  --check        tells instead what this system allows the library, and\n"
 	"                 what is missing or slower without it\n"
+	"  --protocols    shows instead how messages go, by their length and provider\n"
 	"  --settings     shows instead every setting (TAGWIRE_...), what it is, where\n"
 	"                 that comes from, and what it means\n"
 	"  --csv, --json  comma separated values; one JSON object a line\n"
@@ -65,24 +69,35 @@ static const struct {
 	{"interface version", 0, MX_API},
 };
 
-enum what { BOARDS, CHECK, SETTINGS };
+static const struct table_column protocol_columns[] = {
+	{"board", "board", "%" PRIu64},
+	{"provider", "provider", "%s"},
+	{"from_bytes", "from bytes", "%" PRIu64},
+	{"to_bytes", "to bytes", "%" PRIu64},
+	{"protocol", "protocol", "%s"},
+	{"around_from_bytes", "around cache from", "%" PRIu64},
+	{"meaning", "meaning", "%s"},
+};
+
+enum what { BOARDS, CHECK, SETTINGS, PROTOCOLS };
 
 static enum table_format parse(int argc, char **argv, enum what *what)
 {
 	enum table_format format = TABLE_PLAIN;
-	bool check = false, settings = false;
+	bool check = false, settings = false, protocols = false;
 	const struct cli_option options[] = {
 		CLI_SET("check", &check),
 		CLI_SET("settings", &settings),
+		CLI_SET("protocols", &protocols),
 		CLI_FORMAT(&format),
 		{.name = NULL},
 	};
 
 	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
-	if (check && settings)
-		bench_usage("--check and --settings exclude each other");
-	*what = check ? CHECK : settings ? SETTINGS : BOARDS;
+	if (check + settings + protocols > 1)
+		bench_usage("--check, --settings and --protocols exclude each other");
+	*what = check ? CHECK : settings ? SETTINGS : protocols ? PROTOCOLS : BOARDS;
 	return format;
 }
 
@@ -169,46 +184,135 @@ static void show_boards(enum table_format format)
 	free(ids);
 }
 
-/* Those of a board, as an endpoint there finds them. */
-static bool show_providers_at(struct table *t, uint32_t board)
-{
-	char name[MX_MAX_STR_LEN + 1] = "", text[MX_MAX_STR_LEN + 1] = "";
+/* A provider of a board, as an endpoint there finds it. */
+struct place {
 	mx_endpoint_t endpoint;
-	uint32_t here;
-	mx_return_t rc = mx_open_endpoint(board, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint);
+	uint32_t board, number;
+	char name[MX_MAX_STR_LEN + 1];
+};
+
+static uint32_t provider_number(const struct place *p, enum mx_provider_info key)
+{
+	uint32_t which = p->number, value = 0;
+
+	mx_get_info(p->endpoint, (mx_get_info_key_t)key, &which, sizeof which, &value,
+		    sizeof value);
+	return value;
+}
+
+static void provider_text(const struct place *p, enum mx_provider_info key,
+			  char text[MX_MAX_STR_LEN + 1])
+{
+	uint32_t which = p->number;
+
+	text[0] = 0;
+	mx_get_info(p->endpoint, (mx_get_info_key_t)key, &which, sizeof which, text,
+		    MX_MAX_STR_LEN);
+}
+
+static void show_provider(struct table *t, const struct place *p)
+{
+	char text[MX_MAX_STR_LEN + 1];
+
+	table_count(t, p->board);
+	table_text(t, p->name);
+	table_text(t, provider_number(p, MX_INFO_PROVIDER_HERE) ? "yes" : "no");
+	provider_text(p, MX_INFO_PROVIDER_TEXT, text);
+	table_text(t, text);
+}
+
+/* A protocol of messages of these lengths. ring: of one in shared memory. */
+static void show_protocol(struct table *t, const struct place *p, uint64_t from, uint64_t to,
+			  const char *protocol, bool ring, const char *text)
+{
+	uint64_t around = from > TW_COPY_SHORT ? from : TW_COPY_SHORT + 1;
+
+	if (from > to)
+		return;
+	table_count(t, p->board);
+	table_text(t, p->name);
+	table_count(t, from);
+	if (to == UINT64_MAX)
+		table_none(t);
+	else
+		table_count(t, to);
+	table_text(t, protocol);
+	if (ring && TW_DISTANCE && around <= to)
+		table_count(t, around);
+	else
+		table_none(t);
+	table_text(t, text);
+}
+
+static void show_announced(struct table *t, const struct place *p, uint64_t from, bool ring)
+{
+	char protocol[MX_MAX_STR_LEN + 1];
+	const char *text = "announced; the receiver reads the sender's memory";
+
+	provider_text(p, MX_INFO_PROVIDER_LONG, protocol);
+	if (ring && strcmp(protocol, "copy") != 0 && hostcheck_copy() != 0) {
+		strcpy(protocol, "copy");
+		text = "announced; in packets, as the system refuses process_vm_readv";
+	} else if (strcmp(protocol, "copy") == 0) {
+		text = "announced; in packets when it is received";
+	} else if (strcmp(protocol, "get") != 0) {
+		text = "announced; in packets while the sender polls, else the receiver reads "
+		       "its memory";
+	}
+	show_protocol(t, p, from, UINT64_MAX, protocol, ring && strcmp(protocol, "get") != 0, text);
+}
+
+static void show_protocols(struct table *t, const struct place *p)
+{
+	uint32_t slot = provider_number(p, MX_INFO_PROVIDER_SLOT);
+	uint32_t packet = provider_number(p, MX_INFO_PROVIDER_PACKET), eager = 0;
+	uint64_t from = 0;
+
+	if (!provider_number(p, MX_INFO_PROVIDER_HERE))
+		return;
+	number(MX_COPY_SEND_MAX, 0, &eager);
+	packet = packet < eager ? packet : eager;
+	slot = slot < packet ? slot : packet;
+	if (slot) {
+		show_protocol(t, p, from, slot, "slot", false,
+			      "in a slot of the ring, with its header");
+		from = slot + 1ull;
+	}
+	show_protocol(t, p, from, packet, "packet", slot, "one packet");
+	show_protocol(t, p, packet + 1ull, eager, "packets", slot,
+		      "several packets, without a word of the receiver (TAGWIRE_EAGER_MAX)");
+	show_announced(t, p, eager + 1ull, slot);
+}
+
+/* Shows each provider of a board by a function. */
+static bool show_at(struct table *t, uint32_t board,
+		    void (*show)(struct table *t, const struct place *p))
+{
+	struct place p = {.board = board};
+	mx_return_t rc = mx_open_endpoint(board, MX_ANY_ENDPOINT, 0, NULL, 0, &p.endpoint);
 
 	if (rc != MX_SUCCESS) {
 		fprintf(stderr, "%s: board %" PRIu32 ": %s\n", bench_tool, board, mx_strerror(rc));
 		return false;
 	}
-	for (uint32_t i = 0; mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER, &i,
-					 sizeof i, name, MX_MAX_STR_LEN) == MX_SUCCESS; i++) {
-		mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER_HERE, &i, sizeof i, &here,
-			    sizeof here);
-		mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER_TEXT, &i, sizeof i, text,
-			    MX_MAX_STR_LEN);
-		table_count(t, board);
-		table_text(t, name);
-		table_text(t, here ? "yes" : "no");
-		table_text(t, text);
-	}
-	mx_close_endpoint(endpoint);
+	for (; provider_text(&p, MX_INFO_PROVIDER, p.name), *p.name; p.number++)
+		show(t, &p);
+	mx_close_endpoint(p.endpoint);
 	return true;
 }
 
 /* False if a board is of no use. */
-static bool show_providers(enum table_format format)
+static bool show_all(enum table_format format, const char *kind, const struct table_column *columns,
+		     unsigned ncolumns, void (*show)(struct table *t, const struct place *p))
 {
 	uint32_t count = 0;
 	struct table t;
 	bool good = true;
 
-	if (format != TABLE_JSON)
-		putchar('\n');
 	number(MX_NIC_COUNT, 0, &count);
-	table_open_kind(&t, format, "provider", provider_columns, COUNT(provider_columns));
+	table_open_kind(&t, format, kind, columns, ncolumns);
 	for (uint32_t board = 0; board < count; board++)
-		good &= show_providers_at(&t, board);
+		good &= show_at(&t, board, show);
 	table_close(&t);
 	return good;
 }
@@ -248,9 +352,17 @@ int main(int argc, char **argv)
 		bench_fail("mx_init: %s", mx_strerror(rc));
 	if (what == SETTINGS)
 		return 0;
-	show_boards(format);
-	good = show_providers(format);
-	show_limits(format);
+	if (what == PROTOCOLS) {
+		good = show_all(format, "protocol", protocol_columns, COUNT(protocol_columns),
+				show_protocols);
+	} else {
+		show_boards(format);
+		if (format != TABLE_JSON)
+			putchar('\n');
+		good = show_all(format, "provider", provider_columns, COUNT(provider_columns),
+				show_provider);
+		show_limits(format);
+	}
 	mx_finalize();
 	return good ? 0 : 1;
 }

@@ -49,7 +49,11 @@ mx_return_t mx_arm_fd(mx_endpoint_t endpoint);
 enum mx_provider_info {
 	MX_INFO_PROVIDER = 2000,      /* its name */
 	MX_INFO_PROVIDER_HERE = 2001, /* uint32_t: 1 if it works at the endpoint's board, else 0 */
-	MX_INFO_PROVIDER_TEXT = 2002  /* what it does there, or why not */
+	MX_INFO_PROVIDER_TEXT = 2002, /* what it does there, or why not */
+	/* How messages go; those longer than MX_COPY_SEND_MAX are announced. */
+	MX_INFO_PROVIDER_SLOT = 2003,	/* uint32_t: the longest in a slot of a ring; 0: none */
+	MX_INFO_PROVIDER_PACKET = 2004, /* uint32_t: the longest that is one packet */
+	MX_INFO_PROVIDER_LONG = 2005	/* announced ones: "get", "copy" or "get or copy" */
 };
 
 /* Results of an unexpected-message handler. */

@@ -9,8 +9,8 @@
  *
  * The engine calls every operation with the endpoint's lock held. No operation blocks, except
  * close() (until what was sent is acknowledged), disconnect() (while a put of the peer is under
- * way), query() and driver(). A provider makes every upcall from inside an operation, never from a
- * thread of its own, except where the upcall says otherwise.
+ * way), query() and describe(). A provider makes every upcall from inside an operation, never from
+ * a thread of its own, except where the upcall says otherwise.
  */
 #ifndef TW_PROVIDER_H
 #define TW_PROVIDER_H
@@ -317,10 +317,12 @@ struct tw_provider {
 	 */
 	enum tw_err (*query)(const struct sockaddr_storage *at, struct tw_host_boards *boards);
 	/*
-	 * For tools: whether the driver of that name works at this endpoint's board; text says what
-	 * it does, or why not. May take a while. NULL: the provider has no drivers.
+	 * For tools: whether the provider, or its driver of that name, works at this endpoint's
+	 * board. text says what it does, or why not; *like is what its links are like: provider,
+	 * max_payload, can_get, by_cpu and remote. May take a while.
 	 */
-	bool (*driver)(void *instance, const char *name, char *text, unsigned len);
+	bool (*describe)(void *instance, const char *name, struct tw_link *like, char *text,
+			 unsigned len);
 };
 
 /* The provider as users know it: a network by its driver. */

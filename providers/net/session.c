@@ -348,5 +348,5 @@ const struct tw_provider tw_provider_net = {
 	.arm = session_do_arm,
 	.expire = session_do_expire,
 	.query = tw_net_query,
-	.driver = tw_net_adapter_describe,
+	.describe = tw_net_adapter_describe,
 };

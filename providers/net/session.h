@@ -257,6 +257,12 @@ struct tw_net_ep {
 
 extern const struct tw_provider tw_provider_net;
 
+/* The longest payload in packets of so many bytes. */
+static inline uint32_t tw_net_payload(uint32_t max_packet)
+{
+	return tw_min(max_packet - (uint32_t)sizeof(struct tw_net_wire), TW_NET_PAYLOAD);
+}
+
 /* drivers.c: those of a list of names that are installed. */
 unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS]);
 /* Why it did not list a driver that it was asked for, in words. */
@@ -304,8 +310,9 @@ bool tw_net_adapter_watch(struct tw_net_adapter *a);
 bool tw_net_adapter_open(struct tw_net_adapter *a);
 /* By its driver's name, of which only the first len bytes count; NULL: there is none. */
 struct tw_net_adapter *tw_net_adapter_named(struct tw_net_ep *ep, const char *name, size_t len);
-/* The provider's operation `driver'. */
-bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsigned len);
+/* The provider's operation `describe'. */
+bool tw_net_adapter_describe(void *instance, const char *name, struct tw_link *like, char *text,
+			     unsigned len);
 
 /* boards.c */
 void tw_net_boards_find(struct tw_net_ep *ep);

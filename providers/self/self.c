@@ -3,6 +3,7 @@
  * The connection of an endpoint to itself. A packet is queued and the next progress
  * delivers it, never the send. rma() copies long messages.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/copy.h"
@@ -171,6 +172,15 @@ static enum tw_err self_do_open(struct tw_host *host, void **instance)
 	return TW_OK;
 }
 
+static bool self_do_describe(void *instance, const char *name, struct tw_link *like, char *text,
+			     unsigned len)
+{
+	(void)name;
+	*like = ((struct self_ep *)instance)->link;
+	snprintf(text, len, "an endpoint to itself");
+	return true;
+}
+
 const struct tw_provider tw_provider_self = {
 	.name = "self",
 	.open = self_do_open,
@@ -183,4 +193,5 @@ const struct tw_provider tw_provider_self = {
 	.alive = self_do_alive,
 	.progress = self_do_progress,
 	.arm = self_do_arm,
+	.describe = self_do_describe,
 };

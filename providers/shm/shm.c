@@ -2,6 +2,7 @@
 #include "providers/shm/shm.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -410,6 +411,21 @@ static enum tw_err shm_do_open(struct tw_host *host, void **instance)
 	return err;
 }
 
+static bool shm_do_describe(void *instance, const char *name, struct tw_link *like, char *text,
+			    unsigned len)
+{
+	extern const struct tw_provider tw_provider_shm;
+
+	(void)instance;
+	(void)name;
+	*like = (struct tw_link){.provider = &tw_provider_shm,
+				 .max_payload = tw_ring_max_payload(tw_settings.ring_bytes),
+				 .can_get = true,
+				 .by_cpu = true};
+	snprintf(text, len, "processes of this host");
+	return true;
+}
+
 const struct tw_provider tw_provider_shm = {
 	.name = "shm",
 	.open = shm_do_open,
@@ -427,4 +443,5 @@ const struct tw_provider tw_provider_shm = {
 	.arm = shm_do_arm,
 	.disarm = shm_do_disarm,
 	.expire = shm_do_expire,
+	.describe = shm_do_describe,
 };

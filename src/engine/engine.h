@@ -391,6 +391,14 @@ static inline uint32_t tw_piece(uint32_t len)
 	return tw_min(tw_max(len / 4, 16384u), 32768u);
 }
 
+/* The pieces of an eager message of this length: its first packet has more than its bytes. */
+static inline uint32_t tw_eager_piece(const struct tw_link *l, uint32_t len)
+{
+	uint32_t most = l->max_payload - (uint32_t)(sizeof(struct tw_ref) + sizeof(uint64_t));
+
+	return TW_USES_NET && l->remote ? most : tw_min(tw_piece(len), most & ~4095u);
+}
+
 /* Size of the keys of its memory. */
 static inline uint32_t tw_key_size(const struct tw_peer *p)
 {

@@ -7,14 +7,6 @@
 
 #define POLL_EVERY 64u /* messages to a peer from one poll to the next */
 
-/* The size of the pieces of an eager message: its first packet has more than its bytes. */
-static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
-{
-	uint32_t most = p->link->max_payload - (uint32_t)(sizeof(struct tw_ref) + sizeof(uint64_t));
-
-	return tw_is_remote(p) ? most : tw_min(tw_piece(len), most & ~4095u);
-}
-
 /* Sends one packet of an eager message, with the reference first if needed. */
 static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 				     uint8_t flags, uint32_t len)
@@ -70,7 +62,7 @@ static void engine_sent(struct tw_peer *p, struct tw_req *r)
 
 static bool send_eager(struct tw_peer *p, struct tw_req *r)
 {
-	uint32_t piece = piece_of(p, r->len);
+	uint32_t piece = tw_eager_piece(p->link, r->len);
 
 	if (r->at == 0) {
 		uint32_t first = tw_min(piece, r->len);
@@ -251,7 +243,7 @@ static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t l
 	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->eager_max || cost > p->credits ||
 			!tw_list_empty(&p->sendq)))
 		return false;
-	if (len > TW_FAST_MAX && len > piece_of(p, len))
+	if (len > TW_FAST_MAX && len > tw_eager_piece(p->link, len))
 		return false;
 	hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
 	if (imm) {

@@ -110,6 +110,14 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 
 /* transfer_move.c ----------------------------------------------------------- */
 
+/* How announced messages go over a link; AUTO: for each the next function decides. */
+static inline enum tw_rndv tw_transfer_way(const struct tw_link *l, uint8_t rndv)
+{
+	if (!l->can_get || rndv == TW_RNDV_COPY)
+		return TW_RNDV_COPY;
+	return l->by_cpu ? (enum tw_rndv)rndv : TW_RNDV_GET;
+}
+
 /* Chooses the protocol for a receive that has met an announcement. */
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r);
 /* Lets the other side read the data of a send; 0 if it cannot. */

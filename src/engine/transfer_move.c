@@ -62,13 +62,14 @@ static bool await_poll(struct tw_peer *p, uint32_t len)
  */
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 {
+	enum tw_rndv way = tw_transfer_way(p->link, p->ep->rndv);
 	enum tw_transfer_event e = TW_ON_COPY;
 
 	if (!r->xfer_len)
 		e = TW_ON_EMPTY;
-	else if (!r->remote_address || !p->link->can_get || p->ep->rndv == TW_RNDV_COPY)
+	else if (!r->remote_address || way == TW_RNDV_COPY)
 		e = TW_ON_COPY;
-	else if (!p->link->by_cpu || p->ep->rndv == TW_RNDV_GET)
+	else if (way == TW_RNDV_GET)
 		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
 	else if ((p->ep->host.state == TW_SERVED && !p->ep->awaited) || !await_poll(p, r->xfer_len))

@@ -94,25 +94,20 @@ static mx_return_t put_counters(struct output *a, mx_endpoint_t endpoint, uint32
 
 static const char *const provider_names[] = {"self", "shm", "verbs", "ofi", "tcp"};
 
-/* Whether one works at the endpoint's board; text says what it does, or why not. */
-static bool describe_provider(struct tw_ep *ep, const char *name, char *text, unsigned len)
+/* Whether one works at the endpoint's board: see struct tw_provider. */
+static bool describe_provider(struct tw_ep *ep, const char *name, struct tw_link *like, char *text,
+			      unsigned len)
 {
+	const struct tw_provider *found[TW_MAX_PROVIDERS] = {NULL};
+
 	if (!tw_names_have(tw_settings.providers, name)) {
 		snprintf(text, len, "not in TAGWIRE_PROVIDERS");
 		return false;
 	}
-	for (unsigned i = 0; i < ep->nprovs; i++) {
-		const struct tw_provider *ops = ep->provs[i].ops;
-
-		if (strcmp(ops->name, name) == 0) {
-			snprintf(text, len, "%s",
-				 ops->wake ? "processes of this host" : "an endpoint to itself");
-			return true;
-		}
-	}
+	tw_provider_list(name, found);
 	for (unsigned i = 0; i < ep->nprovs; i++)
-		if (ep->provs[i].ops->driver)
-			return ep->provs[i].ops->driver(ep->provs[i].instance, name, text, len);
+		if (ep->provs[i].ops == found[0])
+			return found[0]->describe(ep->provs[i].instance, name, like, text, len);
 	snprintf(text, len, "not installed");
 	return false;
 }
@@ -120,8 +115,12 @@ static bool describe_provider(struct tw_ep *ep, const char *name, char *text, un
 static mx_return_t provider_info(mx_endpoint_t endpoint, mx_get_info_key_t key, uint32_t number,
 				 struct output *a)
 {
+	static const char *const ways[] = {
+		[TW_RNDV_AUTO] = "get or copy", [TW_RNDV_COPY] = "copy", [TW_RNDV_GET] = "get"};
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	char text[MX_MAX_STR_LEN];
+	struct tw_link like = {0};
+	uint8_t rndv;
 	bool here;
 
 	if (!ep)
@@ -130,15 +129,22 @@ static mx_return_t provider_info(mx_endpoint_t endpoint, mx_get_info_key_t key, 
 		tw_leave(ep);
 		return MX_BAD_INFO_VAL;
 	}
-	here = describe_provider(ep, provider_names[number], text, sizeof(text));
+	here = describe_provider(ep, provider_names[number], &like, text, sizeof(text));
+	rndv = ep->rndv;
 	tw_leave(ep);
 	switch ((uint32_t)key) {
 	case MX_INFO_PROVIDER:
 		return put_text(a, "%s", provider_names[number]);
 	case MX_INFO_PROVIDER_HERE:
 		return put_number(a, here);
-	default:
+	case MX_INFO_PROVIDER_TEXT:
 		return put_text(a, "%s", text);
+	case MX_INFO_PROVIDER_SLOT:
+		return put_number(a, here && like.provider->has_rxqs ? TW_RING_INLINE : 0);
+	case MX_INFO_PROVIDER_PACKET:
+		return put_number(a, here ? tw_eager_piece(&like, 0) : 0);
+	default:
+		return put_text(a, "%s", here ? ways[tw_transfer_way(&like, rndv)] : "");
 	}
 }
 
@@ -214,7 +220,7 @@ static bool takes_board(mx_get_info_key_t key)
 
 static bool takes_provider(mx_get_info_key_t key)
 {
-	return (uint32_t)key - MX_INFO_PROVIDER <= MX_INFO_PROVIDER_TEXT - MX_INFO_PROVIDER;
+	return (uint32_t)key - MX_INFO_PROVIDER <= MX_INFO_PROVIDER_LONG - MX_INFO_PROVIDER;
 }
 
 static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const void *in_val,

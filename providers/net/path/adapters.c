@@ -183,7 +183,8 @@ struct tw_net_adapter *tw_net_adapter_named(struct tw_net_ep *ep, const char *na
 	return NULL;
 }
 
-bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsigned len)
+bool tw_net_adapter_describe(void *instance, const char *name, struct tw_link *like, char *text,
+			     unsigned len)
 {
 	struct tw_net_ep *ep = instance;
 	struct tw_net_adapter *a;
@@ -204,6 +205,10 @@ bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsig
 			snprintf(text, len, "this board has no device that it uses");
 		return false;
 	}
+	*like = (struct tw_link){.provider = &tw_provider_net,
+				 .max_payload = tw_net_payload(a->max_packet),
+				 .can_get = a->caps.has_rma,
+				 .remote = a->driver->by_system};
 	snprintf(text, len, "other hosts; packets of %u bytes, long messages %s",
 		 (unsigned)a->caps.max_packet,
 		 !a->caps.has_rma	  ? "in packets"

@@ -180,10 +180,8 @@ static void make_offer(const struct tw_net_adapter *a, struct tw_net_offer *o)
 
 static void agree(struct tw_net_link *l, uint32_t max_packet)
 {
-	uint32_t room = max_packet - (uint32_t)sizeof(struct tw_net_wire);
-
 	if (!l->link.max_payload)
-		l->link.max_payload = room < TW_NET_PAYLOAD ? room : TW_NET_PAYLOAD;
+		l->link.max_payload = tw_net_payload(max_packet);
 }
 
 void tw_net_offer(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_ctrl *t)
