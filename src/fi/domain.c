@@ -118,7 +118,7 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	if (tw_begin() != TW_OK)
 		goto free;
 	/* Processes that MPI spawns have another namespace, and ids differ in all of them. */
-	if (!getenv("TAGWIRE_JOB"))
+	if (!getenv("TAGWIRE_JOB") && !getenv("FI_TAGWIRE_JOB"))
 		*tw_settings.job = '\0';
 	d->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
 	rc = -FI_ENODEV;

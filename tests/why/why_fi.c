@@ -63,6 +63,11 @@ static void begin(int me, int n)
 	struct fi_info *info;
 	struct fid_av *av;
 
+	/* Some choose their job by the second name of the setting. */
+	if (me & 1) {
+		setenv("FI_TAGWIRE_JOB", getenv("TAGWIRE_JOB"), 1);
+		unsetenv("TAGWIRE_JOB");
+	}
 	setenv("FI_PROVIDER_PATH", TWT_MODULES, 1);
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 1);
 	info = look(me);
