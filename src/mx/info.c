@@ -140,7 +140,7 @@ static mx_return_t provider_info(mx_endpoint_t endpoint, mx_get_info_key_t key, 
 	case MX_INFO_PROVIDER_TEXT:
 		return put_text(a, "%s", text);
 	case MX_INFO_PROVIDER_SLOT:
-		return put_number(a, here && like.provider->has_rxqs ? TW_RING_INLINE : 0);
+		return put_number(a, here && like.provider->wake != NULL ? TW_RING_INLINE : 0);
 	case MX_INFO_PROVIDER_PACKET:
 		return put_number(a, here ? tw_eager_piece(&like, 0) : 0);
 	default:
