@@ -207,9 +207,9 @@ bool hostcheck(enum table_format format)
 	}
 	put_limit(&t, "open descriptors", RLIMIT_NOFILE, 256,
 		  "an endpoint takes 5, each of its peers 2");
-	put_limit(&t, "locked memory", RLIMIT_MEMLOCK, 64 << 20,
+	put_limit(&t, "locked memory, bytes", RLIMIT_MEMLOCK, 64 << 20,
 		  "RDMA registers no more than that");
-	put_limit(&t, "address space", RLIMIT_AS, 1 << 30, "rings and segments may not fit");
+	put_limit(&t, "address space, bytes", RLIMIT_AS, 1 << 30, "rings and segments may not fit");
 	put_processors(&t);
 	put_quota(&t);
 	table_close(&t);

@@ -69,6 +69,9 @@ def build(source_dir, header, compiler, flags):
     done = subprocess.run([*command, '-o', partial, *flags, '-lm'], text=True, errors='replace',
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
+        for line in done.stdout.splitlines():
+            if 'No such file or directory' in line:
+                raise Missing('its headers are missing: ' + line.strip())
         raise Missing('its driver does not compile:\n' + done.stdout.strip())
     os.replace(partial, path)
     return path

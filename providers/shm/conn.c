@@ -170,8 +170,10 @@ static void conn_answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int
 		watch_process(l);
 		return;
 	}
-	tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: error %d", other.endpoint_id,
-	       (unsigned long long)other.nic_id, err);
+	/* Else the connection stands that this side makes. */
+	if (err != TW_ECROSS)
+		tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: error %d", other.endpoint_id,
+		       (unsigned long long)other.nic_id, err);
 	tw_shm_link_end(l);
 	if (accepted)
 		ep->host->up->down(&l->link, TW_ELOST);
