@@ -136,9 +136,8 @@ static inline struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t 
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
 				     uint64_t mask);
 
-/* As tw_match_find_unexp() and tw_match_next_unexp(), by name. */
+/* As tw_match_find_unexp(), by name. */
 struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name);
-struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u);
 
 /* Releases the memory of empty tables. */
 void tw_match_trim(struct tw_match *m);

@@ -162,10 +162,3 @@ struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name)
 		index_fill(m, t);
 	return from_node(m, t, *table_find(t, name));
 }
-
-struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u)
-{
-	node_t *n = u->in[NMASKS].next;
-
-	return from_node(m, &m->index[NMASKS], n && n->key == u->name ? n : NULL);
-}

@@ -110,7 +110,7 @@ static tw_noinline enum tw_err recv_unexpected(struct tw_peer *p, struct tw_hdr 
 	tw_copy_out(tw_peer_near(p), u->data, data, len);
 	u->have = len;
 	u->sync = sync;
-	u->unexp.name = tw_ref_pack(ref);
+	u->unexp.name = sync ? tw_unexp_name(p, ref) : 0;
 	keep_imm(u, p, hdr);
 	p->used += tw_credit_cost(u->len);
 	p->rx_unexp = whole ? NULL : u;
@@ -260,7 +260,7 @@ static enum tw_err recv_announced(struct tw_peer *p, struct tw_hdr hdr, const vo
 		return TW_AGAIN;
 	memcpy(u->data, key, len);
 	u->key_len = len;
-	u->unexp.name = tw_ref_pack(rts.ref);
+	u->unexp.name = tw_unexp_name(p, rts.ref);
 	u->address = rts.address;
 	keep_imm(u, p, hdr);
 	tw_unexp_queue(p->ep, u);

@@ -38,7 +38,7 @@ static tw_inline void unexp_deliver(struct tw_ep *ep, struct tw_unexp_msg *u, st
 	if (u->state == TW_U_WHOLE && tw_likely(p->state == TW_PEER_UP))
 		tw_credits_release(p, tw_credit_cost(u->len));
 	if (tw_unlikely(u->sync && p->state == TW_PEER_UP)) {
-		r->remote = tw_ref_unpack(u->unexp.name);
+		r->remote = tw_unexp_ref(u);
 		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
 	} else {
 		tw_recv_complete(ep, r);
@@ -55,7 +55,7 @@ static void unexp_redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_r
 	p->rx_req = r;
 	p->rx_unexp = NULL;
 	r->flags |= u->sync ? TW_R_SYNC : 0;
-	r->remote = tw_ref_unpack(u->unexp.name);
+	r->remote = tw_unexp_ref(u);
 	unexp_leave(ep, u);
 	if (r->flags & TW_R_CLAIM)
 		return;
@@ -66,7 +66,7 @@ static void unexp_redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_r
 static void unexp_start(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
+	tw_transfer_start(u->peer, r, tw_unexp_ref(u), u->address, u->data,
 			  u->key_len);
 	unexp_discard(ep, u);
 }
@@ -132,7 +132,7 @@ static void unexp_unanswered(struct tw_peer *p)
 
 void tw_unexp_acknowledge(const struct tw_unexp_msg *u)
 {
-	if (!tw_transfer_note(u->peer, tw_ref_unpack(u->unexp.name), TW_ON_MATCHED_SYNC))
+	if (!tw_transfer_note(u->peer, tw_unexp_ref(u), TW_ON_MATCHED_SYNC))
 		unexp_unanswered(u->peer);
 }
 
@@ -227,7 +227,7 @@ static struct tw_unexp_msg *unexp_fetch(struct tw_ep *ep, struct tw_unexp_msg *u
 	to->receiver = NULL;
 	to->probe_number = 0;
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
+	tw_transfer_start(u->peer, r, tw_unexp_ref(u), u->address, u->data,
 			  u->key_len);
 	ep->gauges[TW_G_UNEXP_BYTES] += u->len;
 	tw_unexp_msg_put(ep, u);

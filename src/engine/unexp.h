@@ -20,6 +20,21 @@ static inline bool tw_unexp_is_whole(const struct tw_unexp_msg *u)
 	return u->state == TW_U_WHOLE || u->state == TW_U_FETCHED;
 }
 
+/*
+ * The name that the matcher has of a message with a reference. It names the sender, too: else the
+ * messages of one sender would lie in the way of a search for another's.
+ */
+static inline uint64_t tw_unexp_name(const struct tw_peer *p, struct tw_ref ref)
+{
+	return tw_ref_pack(ref) ^ (uintptr_t)p * 0x9e3779b97f4a7c15u;
+}
+
+/* The reference of a message that has one. */
+static inline struct tw_ref tw_unexp_ref(const struct tw_unexp_msg *u)
+{
+	return tw_ref_unpack(u->unexp.name ^ tw_unexp_name(u->peer, (struct tw_ref){0, 0}));
+}
+
 /* The next that matches, after u. */
 static inline struct tw_unexp_msg *tw_unexp_next(struct tw_ep *ep, struct tw_unexp_msg *u,
 						 uint64_t key, uint64_t mask)

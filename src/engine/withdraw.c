@@ -59,18 +59,16 @@ enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status sta
 
 /* Arrival -------------------------------------------------------------------- */
 
-static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, uint64_t ref)
+/* A sender has one message with a reference, or has itself to blame. */
+static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, struct tw_ref ref)
 {
-	struct tw_match *m = p->ep->match;
-	struct tw_unexp *x = p->numsgs ? tw_match_find_named(m, ref) : NULL;
+	struct tw_unexp *x =
+		p->numsgs ? tw_match_find_named(p->ep->match, tw_unexp_name(p, ref)) : NULL;
+	struct tw_unexp_msg *u = x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
 
-	for (; x; x = tw_match_next_named(m, x)) {
-		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
-
-		if (u->peer == p &&
-		    (u->state == TW_U_ANNOUNCED || (u->sync && u->state == TW_U_WHOLE)))
-			return u;
-	}
+	if (u && u->peer == p &&
+	    (u->state == TW_U_ANNOUNCED || (u->sync && u->state == TW_U_WHOLE)))
+		return u;
 	return NULL;
 }
 
@@ -83,12 +81,14 @@ static void withdraw_drop(struct tw_peer *p, struct tw_unexp_msg *u)
 
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len)
 {
+	struct tw_ref ref = tw_ref_unpack(hdr.match);
 	struct tw_unexp_msg *u;
 
-	if (len)
+	/* No request has an even generation. */
+	if (len || !(ref.gen & 1))
 		return TW_EPROTO;
-	u = find_unmatched(p, hdr.match);
-	if (!tw_transfer_note(p, tw_ref_unpack(hdr.match), u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))
+	u = find_unmatched(p, ref);
+	if (!tw_transfer_note(p, ref, u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))
 		return TW_AGAIN;
 	if (u)
 		withdraw_drop(p, u);

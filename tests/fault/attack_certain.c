@@ -44,6 +44,7 @@ static const struct bad bad[] = {
 	{"that nothing is done", TW_DONE, 0, 0, 0, 0x100000001, 0, 0},
 	{"that nothing is matched", TW_ACK, 0, 0, 0, 0x500000003, 0, 0},
 	{"to cancel with something", TW_CANCEL, 0, 0, 4, 0x100000001, 0, 0},
+	{"to cancel what has no reference", TW_CANCEL, 0, 0, 0, 0, 0, 0},
 	{"an active message for nobody", TW_AM, 0, 8, 8, 0, 0, 0},
 	{"half a question for a window", TW_WINDOW, TW_WINDOW_ASK, 8, 8, 0, 0, 0},
 	{"a window that nobody asked for", TW_WINDOW, TW_WINDOW_GRANT, 40, 40, 0, 0, 0},

@@ -365,6 +365,53 @@ Test(unexp, dropped_by_the_interface)
 	nothing_left();
 }
 
+static void cancel(struct tw_ref ref, enum tw_err err)
+{
+	struct tw_hdr hdr = tw_hdr_make(TW_CANCEL, 0, 0, 0, tw_ref_pack(ref));
+
+	ep->self->asked++; /* the reply comes here, too */
+	cr_assert_eq(tw_recv_packet(ep->self->link, hdr, NULL, 0), err);
+	progress();
+	ep->self->asked = 0;
+}
+
+static void announce(struct tw_ref ref)
+{
+	const struct tw_rts rts = {.ref = ref};
+	struct tw_hdr hdr = tw_hdr_make(TW_RTS, 0, 0, LONG, 4);
+
+	cr_assert_eq(tw_recv_packet(ep->self->link, hdr, &rts, sizeof(rts)), TW_OK);
+}
+
+/* By its reference, beside many that have none, and beside another sender's. */
+Test(unexp, cancelled_by_the_sender)
+{
+	static const struct tw_ref none, even = {3, 2}, some = {1u << 20, 1}, other = {1u << 20, 3};
+	struct tw_peer *p = calloc(1, sizeof(*p));
+
+	if (!TW_USES_SYNC)
+		cr_skip_test("built without cancellation");
+	for (int i = 0; i < 20; i++)
+		tw_req_free(ep, send(4, SHORT));
+	announce(some);
+	announce(other);
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, false), 22);
+	cancel(none, TW_EPROTO);
+	cancel(even, TW_EPROTO);
+	cancel(some, TW_OK);
+	cancel(some, TW_OK);
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, false), 21);
+	cr_assert_null(tw_match_find_named(ep->match, tw_unexp_name(ep->self, some)));
+	cr_assert_not_null(tw_match_find_named(ep->match, tw_unexp_name(ep->self, other)));
+	cr_assert_null(tw_match_find_named(ep->match, tw_unexp_name(p, other)));
+	cancel(other, TW_OK);
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, true), 20);
+	tw_unexp_drop_all(ep, ALL, ALL);
+	progress();
+	nothing_left();
+	free(p);
+}
+
 /* More than the link holds at a time. */
 Test(unexp, active_messages)
 {
