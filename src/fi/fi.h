@@ -537,6 +537,8 @@ bool tw_fi_arm(struct tw_fi_waiter *w, uint64_t seen);
 struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid);
 /* The tick at which so many milliseconds are over; TW_FOREVER: never, if they are negative. */
 uint64_t tw_fi_end(int timeout);
+/* The same, or sooner: when a thread that sleeps is to look whether it is cancelled. */
+uint64_t tw_fi_look(uint64_t end);
 /* Sleeps on an armed descriptor, at most until then: 0, -FI_ETIMEDOUT, -FI_EINTR. */
 int tw_fi_sleep(int fd, uint64_t end);
 

@@ -77,7 +77,7 @@ static int waitset_wait(struct fid_wait *fid, int timeout)
 		pthread_testcancel(); /* holding nothing: nowhere else */
 		if (tw_fi_waitset_arm(s))
 			return 0;
-		rc = tw_fi_sleep(s->epfd, end);
+		rc = tw_fi_sleep(s->epfd, tw_fi_look(end));
 	} while (rc == 0);
 	return rc;
 }

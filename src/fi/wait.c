@@ -272,9 +272,14 @@ static int sleep_on_fd(struct tw_fi_waiter *w, uint64_t seen, uint32_t signals, 
 	return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
 }
 
+uint64_t tw_fi_look(uint64_t end)
+{
+	return tw_min(end, tw_clock() + tw_clock_us(CANCEL_US));
+}
+
 int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t end)
 {
-	uint64_t look = tw_min(end, tw_clock() + tw_clock_us(CANCEL_US));
+	uint64_t look = tw_fi_look(end);
 	uint32_t signals = atomic_load(&w->answered);
 	int rc;
 

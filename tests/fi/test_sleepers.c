@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that sleep on queues and counters, while other threads use the same objects. */
+/* Wait sets: deprecated in libfabric 2, in use by clients of 1.x. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +18,8 @@ static int ctx[2];
 struct sleeper {
 	struct fit *t;
 	struct fid_cntr *cntr;
+	struct fid_eq *eq;
+	struct fid_wait *set;
 	uint64_t threshold;
 	_Atomic(pid_t) tid;
 	atomic_uint done;
@@ -292,10 +296,15 @@ static void *sleep_for_ever(void *arg)
 {
 	struct sleeper *s = arg;
 	struct fi_cq_tagged_entry e;
+	uint32_t event;
 
 	atomic_store(&s->tid, gettid());
 	if (s->cntr)
 		fi_cntr_wait(s->cntr, 1000, -1);
+	else if (s->eq)
+		fi_eq_sread(s->eq, &event, &e, sizeof(e), -1, 0);
+	else if (s->set)
+		fi_wait(s->set, -1);
 	else
 		fi_cq_sread(s->t->cq[1], &e, 1, NULL, -1);
 	return NULL;
@@ -304,21 +313,32 @@ static void *sleep_for_ever(void *arg)
 /* Programs end the threads that wait by cancelling them: then they hold nothing. */
 FIT_TEST(fi_sleepers, cancelled)
 {
+	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_FD};
+	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
 	struct fit t;
 	struct fid_cntr *cntr = open_counted(&t, *way);
-	struct sleeper s[2] = {{.t = &t}, {.t = &t, .cntr = cntr}};
+	struct sleeper s[4] = {{.t = &t}, {.cntr = cntr}, {.t = &t}, {.t = &t}};
+	struct fid_cq *cq;
 	void *result;
 	int v = 1;
 
-	for (int i = 0; i < 2; i++) {
+	fit_ok(fi_eq_open(t.fabric, &eq_attr, &s[2].eq, NULL));
+	fit_ok(fi_wait_open(t.fabric, &wait_attr, &s[3].set));
+	cq_attr.wait_set = s[3].set;
+	fit_ok(fi_cq_open(t.domain, &cq_attr, &cq, NULL));
+	for (int i = 0; i < 4; i++) {
 		start(&s[i], sleep_for_ever);
 		twt_await_asleep(&s[i].tid);
 	}
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		cr_assert_eq(pthread_cancel(s[i].thread), 0);
 		cr_assert_eq(pthread_join(s[i].thread, &result), 0);
 		cr_assert(result == PTHREAD_CANCELED);
 	}
+	fit_ok(fi_close(&cq->fid));
+	fit_ok(fi_close(&s[3].set->fid));
+	fit_ok(fi_close(&s[2].eq->fid));
 	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
 	fit_tsend(&t, 0, 1, &v, 4, 1);
 	fit_good(&t, 1, &ctx[1]);
