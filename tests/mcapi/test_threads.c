@@ -251,6 +251,54 @@ Test(mcapi_threads, fork, .timeout = MCT_TIMEOUT)
 	mct_down();
 }
 
+static pthread_t forker;
+
+static void *without_a_node(void *unused)
+{
+	mcapi_status_t st;
+	bool second = mcapi_get_node_id(&st) == 2 && st == MCAPI_SUCCESS;
+
+	(void)unused;
+	return second ? &forker : NULL;
+}
+
+static void *outlives_the_forker(void *unused)
+{
+	pthread_t thread;
+	void *second;
+
+	(void)unused;
+	mct_up(2);
+	twc_eq(pthread_join(forker, NULL), 0);
+	mct_down();
+	mct_up(2);
+	twc_eq(pthread_create(&thread, NULL, without_a_node, NULL), 0);
+	twc_eq(pthread_join(thread, &second), 0);
+	_exit(second ? 0 : 1);
+}
+
+/* The end of the thread that has forked ends no node in the child. */
+Test(mcapi_threads, forker_ends, .timeout = MCT_TIMEOUT)
+{
+	pthread_t thread;
+	int status = 0;
+	pid_t pid;
+
+	mct_up(1);
+	pid = fork();
+	twc_check(pid >= 0);
+	if (pid == 0) {
+		alarm(MCT_CHILD);
+		forker = pthread_self();
+		if (pthread_create(&thread, NULL, outlives_the_forker, NULL) == 0)
+			pthread_exit(NULL);
+		_exit(2);
+	}
+	twc_eq(waitpid(pid, &status, 0), pid);
+	twc_eq(status, 0);
+	mct_down();
+}
+
 /* A whole life of a node in a thread that is cancelled as soon as a call lets that happen. */
 static void *lives_cancelled(void *through)
 {
