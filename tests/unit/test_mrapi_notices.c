@@ -156,3 +156,23 @@ Test(mrapi_notices, lost_and_met, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(known(0), 1);
 	leave();
 }
+
+/* The node ends amid the unlock: no endpoint is left that could say it to the mutex's host. */
+Test(mrapi_notices, unlock_while_the_node_ends, .timeout = TWT_TIMEOUT)
+{
+	struct tw_mrapi_mutex *m;
+	struct tw_mrapi_obj *o;
+	mrapi_key_t key = 1;
+	mrapi_status_t st;
+
+	join();
+	begun(object(TW_MRAPI_MUTEX, 5));
+	tw_mrapi_admin_lock();
+	o = tw_mrapi_lookup(TW_MRAPI_MUTEX, ID);
+	tw_mrapi_admin_unlock();
+	m = tw_container(o, struct tw_mrapi_mutex, obj);
+	atomic_store(&m->word, tw_mrapi_me() | TW_MRAPI_REMOTE);
+	mrapi_mutex_unlock(atomic_load(&o->handle), &key, &st);
+	cr_assert_eq(st, MRAPI_ERR_NODE_NOTINIT, "%d", (int)st);
+	leave();
+}

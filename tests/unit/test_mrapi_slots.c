@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A slot of remote memory has other memory by now: nothing is left of what was there before. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lib/twt.h"
+#include "mrapi/mem/memory.h"
+
+#define BLOCK 4096u /* of cache.c */
+
+/* Memory of zeros. */
+static mrapi_status_t move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+{
+	if (m->remote + m->bytes > c->r->size)
+		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
+	if (!m->write)
+		memset(m->local, 0, m->bytes);
+	return MRAPI_SUCCESS;
+}
+
+static const struct tw_mrapi_path path = {.name = "zeros", .move = move};
+
+/* A byte of that block. */
+static mrapi_status_t write_in(struct tw_mrapi_client *c, uint32_t i)
+{
+	char byte = 1;
+	struct tw_mrapi_move m = {
+		.write = true, .local = &byte, .remote = (uint64_t)i * BLOCK, .bytes = 1, .n = 1};
+
+	return tw_mrapi_cache_access(c, 1, &m);
+}
+
+/* A node that has read the size goes on with the cache of the memory before. */
+Test(mrapi_slots, cache_of_another_size, .timeout = TWT_TIMEOUT)
+{
+	struct tw_mrapi_rmem *r = calloc(1, sizeof(*r));
+	struct tw_mrapi_client c = {.r = r, .path = &path};
+
+	cr_assert_not_null(r);
+	pthread_mutex_init(&c.mutex, NULL);
+	r->size = 3 * BLOCK;
+	cr_assert_eq(write_in(&c, 0), MRAPI_SUCCESS);
+	r->size = 100 * BLOCK;
+	for (uint32_t i = 3; i < 100; i++)
+		cr_assert_eq(write_in(&c, i), MRAPI_ERR_RMEM_INVALID, "%u", i);
+	cr_assert_eq(write_in(&c, 2), MRAPI_SUCCESS);
+	r->size = BLOCK;
+	cr_assert_eq(write_in(&c, 1), MRAPI_ERR_RMEM_INVALID);
+	tw_mrapi_cache_prune(&c, true);
+	r->size = 2 * BLOCK;
+	cr_assert_eq(write_in(&c, 1), MRAPI_SUCCESS);
+	tw_mrapi_cache_prune(&c, true);
+	free(c.caches);
+	free(r);
+}
+
+static char memory[64];
+
+static mrapi_rmem_hndl_t begin(mrapi_rmem_id_t id)
+{
+	mrapi_status_t st;
+	mrapi_rmem_hndl_t h;
+
+	h = mrapi_rmem_create(id, memory, MRAPI_RMEM_DEFAULT, NULL, sizeof(memory), &st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+	mrapi_rmem_attach(h, &st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+	return h;
+}
+
+static void end(mrapi_rmem_hndl_t h)
+{
+	mrapi_status_t st;
+
+	mrapi_rmem_detach(h, &st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+	mrapi_rmem_delete(h, &st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+}
+
+/* The owner of the memory before has asked for it when this process had let go of it already. */
+Test(mrapi_slots, revoked_late, .timeout = TWT_TIMEOUT)
+{
+	const uint32_t slots = MRAPI_MAX_RMEMS - 1;
+	mrapi_rmem_hndl_t first, next;
+	mrapi_status_t st;
+	mrapi_info_t info;
+	char job[40];
+
+	snprintf(job, sizeof(job), "slots-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	mrapi_initialize(1, 7, NULL, &info, &st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+	first = begin(1);
+	end(first);
+	atomic_fetch_or(&tw_mrapi_client_at(first & slots)->users, TW_MRAPI_REVOKED);
+	next = begin(2);
+	for (mrapi_rmem_id_t id = 3; (next & slots) != (first & slots); id++) {
+		cr_assert_leq(id, 2 * slots, "its slot is not taken again");
+		end(next);
+		next = begin(id);
+	}
+	mrapi_rmem_write(next, 0, "x", 0, 1, 1, 1, 1, &st);
+	cr_assert_eq(st, MRAPI_SUCCESS, "%d", (int)st);
+	cr_assert_eq(memory[0], 'x');
+	end(next);
+	mrapi_finalize(&st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+}
