@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "fi/fit.h"
@@ -119,6 +121,55 @@ FIT_TEST(fi_queues, bind_fails)
 	fit_eq(fi_cntr_wait(c, 1, 10), -FI_ETIMEDOUT);
 	fit_ok(fi_close(&c->fid));
 	fit_ok(fi_close(&q->fid));
+	fit_close(&t);
+}
+
+/* Puts each epoll set with a number of `from' or above into another one, or takes it out. */
+static void each_epoll(int set, int op, int from)
+{
+	struct epoll_event ev = {.events = 0};
+	char path[40], text[40];
+
+	for (int fd = from; fd < from + 100; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		memset(text, 0, sizeof(text));
+		if (fd != set && readlink(path, text, sizeof(text) - 1) > 0 &&
+		    strstr(text, "[eventpoll]"))
+			epoll_ctl(set, op, fd, &ev);
+	}
+}
+
+/* Nothing is left of a counter of memory that watches one endpoint, and cannot watch another. */
+FIT_TEST(fi_queues, memory_bind_fails)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+	struct fid_cntr *refused, *bound;
+	static char memory[4096];
+	struct fid_mr *mr;
+	struct fit t;
+	int fd, first;
+
+	mallopt(M_PERTURB, 0x5a);
+	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_RMA, .wait = FI_WAIT_FD});
+	fit_ok(fi_mr_reg(t.domain, memory, sizeof(memory), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1,
+			 0, &mr, NULL));
+	fit_ok(fi_cntr_open(t.domain, &attr, &refused, NULL));
+	fit_ok(fi_control(&refused->fid, FI_GETWAIT, &fd));
+	first = dup(STDIN_FILENO);
+	close(first);
+	fit_add(&t);
+	/* It cannot be added, as it is there. */
+	each_epoll(fd, EPOLL_CTL_ADD, first);
+	fit_eq(fi_mr_bind(mr, &refused->fid, FI_REMOTE_READ | FI_REMOTE_WRITE), -FI_ENOMEM);
+	each_epoll(fd, EPOLL_CTL_DEL, first);
+	fit_ok(fi_cntr_open(t.domain, &attr, &bound, NULL));
+	fit_ok(fi_mr_bind(mr, &bound->fid, FI_REMOTE_WRITE));
+	fit_ok(fi_close(&t.ep[0]->fid));
+	t.ep[0] = NULL;
+	fit_eq(fi_cntr_wait(refused, 1, 10), -FI_ETIMEDOUT);
+	fit_ok(fi_close(&refused->fid));
+	fit_ok(fi_close(&mr->fid));
+	fit_ok(fi_close(&bound->fid));
 	fit_close(&t);
 }
 
