@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The libfabric driver alone: packets of those who do not know the token of a path. */
+/* The libfabric driver alone: packets of those who do not know the token of a path; its loading. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/settings.h"
 #include "lib/twt.h"
@@ -175,6 +177,67 @@ Test(ofi, long_of_strangers, .timeout = TWT_TIMEOUT)
 	all_open("tcp;ofi_rxm");
 	among_strangers(owner.caps.max_packet);
 	all_close();
+}
+
+static int owned;
+
+static int own(int fd)
+{
+	owned = fd;
+	return tw_fd_own(fd);
+}
+
+/* The timer of a provider whose own descriptor is of no use: a forked child closes it. */
+Test(ofi, timer_is_owned, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_driver *list[TW_NET_DRIVERS];
+	struct tw_driver_host host;
+	struct tw_driver_caps caps;
+	void *instance;
+
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	setenv("TAGWIRE_OFI", "net", 1);
+	cr_assert(tw_settings_load());
+	cr_assert_eq(tw_driver_list("ofi", list), 1u);
+	host = lone_host(list[0], NULL);
+	host.packets_back = on_nothing;
+	host.own_fd = own;
+	if (list[0]->open(&host, &instance, &caps) != TW_OK)
+		cr_skip_test("this libfabric has no provider net");
+	cr_assert_geq(caps.fd, 0);
+	cr_assert_eq(owned, caps.fd);
+	list[0]->close(instance);
+	cr_assert_eq(fcntl(caps.fd, F_GETFD), -1, "it is closed");
+}
+
+static bool has_devices(void)
+{
+	static const char *const folders[] = {"/sys/class/infiniband", "/sys/class/cxi",
+					      "/dev/cxi", "/dev/hfi1"};
+	bool any = false;
+
+	for (unsigned i = 0; i < tw_countof(folders); i++)
+		any |= access(folders[i], F_OK) == 0;
+	return any;
+}
+
+/* Beside tcp, before it or after it, libfabric is loaded only for a device that needs it. */
+Test(ofi, not_loaded_beside_tcp, .timeout = TWT_TIMEOUT)
+{
+	static const char *const names[] = {"ofi,tcp", "tcp,ofi", "self,shm,tcp,ofi"};
+	const struct tw_driver *list[TW_NET_DRIVERS];
+
+	if (has_devices())
+		cr_skip_test("a device here may need libfabric");
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	setenv("TAGWIRE_OFI", "", 1);
+	cr_assert(tw_settings_load());
+	if (!tw_driver_any("tcp"))
+		cr_skip_test("built without tcp");
+	for (unsigned i = 0; i < tw_countof(names); i++) {
+		cr_assert_eq(tw_driver_list(names[i], list), 1u, "%s", names[i]);
+		cr_assert_str_eq(list[0]->name, "tcp");
+	}
 }
 
 /* An address that is too short names no path. */
