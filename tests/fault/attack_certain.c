@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a victim must notice, each by itself. */
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include "base/fds.h"
 #include "engine/window_internal.h"
 #include "fault/attack.h"
+#include "shmem/sealed.h"
 
 #define WRITERS 20
 #define CROWD (3 * TW_SHM_HALF_MAX)
@@ -60,6 +63,33 @@ static const struct bad bad[] = {
 	{"a message inside another", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_EAGER, 1024},
 };
 
+/* Introductions that must be refused: each has one fault. */
+static const struct bad_hello {
+	const char *what;
+	uint16_t version, kind;
+	uint32_t nslots, nbytes, len;
+	unsigned nfds;
+	enum { FITS, SMALL, NONE } memory;
+} hellos[] = {
+#define HELLO TW_SHM_VERSION, TW_SHM_CONNECT
+#define RINGS 64, 65536
+#define WHOLE sizeof(struct tw_shm_hello)
+	{"another version", TW_SHM_VERSION + 1, TW_SHM_CONNECT, RINGS, WHOLE, 1, FITS},
+	{"an answer to nothing", TW_SHM_VERSION, TW_SHM_ACCEPT, RINGS, WHOLE, 1, FITS},
+	{"few slots", HELLO, 32, 65536, WHOLE, 1, FITS},
+	{"any number of slots", HELLO, 65, 65536, WHOLE, 1, FITS},
+	{"any number of bytes", HELLO, 64, 65537, WHOLE, 1, FITS},
+	{"larger rings than its memory", HELLO, 128, 65536, WHOLE, 1, SMALL},
+	{"no descriptor", HELLO, RINGS, WHOLE, 0, FITS},
+	{"two descriptors", HELLO, RINGS, WHOLE, 2, FITS},
+	{"no memory", HELLO, RINGS, WHOLE, 1, NONE},
+	{"half of it", HELLO, RINGS, WHOLE / 2, 1, FITS},
+	{"a doorbell", HELLO, RINGS, 1, 0, FITS},
+#undef HELLO
+#undef RINGS
+#undef WHOLE
+};
+
 /* Connects properly, as an endpoint of that number. */
 static void join_as(struct attacker *a, struct raw *r, uint32_t id)
 {
@@ -89,6 +119,34 @@ static void must_drop(struct raw *r, const char *what)
 	if (!raw_dropped(r, (int)(ST_SOON * 5000)))
 		st_fail("the victim keeps a peer that %s", what);
 	raw_close(r);
+}
+
+/* Whatever is wrong with an introduction, its caller is told so, and hung up on. */
+static void introduce(struct attacker *a, const struct bad_hello *b)
+{
+	struct tw_shm_hello h = own_hello(a, b->kind), answer = {.kind = 0};
+	int fds[2] = {-1, open("/dev/null", O_RDWR | O_CLOEXEC)};
+	struct raw r = {.sock = -1, .size = tw_rings_size(b->nslots, b->nbytes)};
+	struct pollfd p = {.events = POLLIN};
+
+	if (b->memory == SMALL)
+		r.size = tw_rings_size(64, 65536);
+	h.version = b->version;
+	h.nslots = b->nslots;
+	h.nbytes = b->nbytes;
+	st_check(tw_sealed_make("odd", r.size, TW_SEALS, &fds[0], &r.map) == TW_OK);
+	st_check(tw_shm_dial(a->victim.nic, a->victim.id, &r.sock) == TW_OK);
+	p.fd = r.sock;
+	st_check(raw_send(r.sock, &h, b->len, fds + (b->memory == NONE), b->nfds));
+	if (poll(&p, 1, (int)(ST_SOON * 5000)) != 1 ||
+	    recv(r.sock, &answer, sizeof(answer), 0) != sizeof(answer) ||
+	    answer.kind != TW_SHM_REFUSE || answer.why != TW_EPROTO)
+		st_fail("the victim answers %u, %u to an introduction with %s", answer.kind,
+			answer.why, b->what);
+	close(fds[0]);
+	close(fds[1]);
+	must_drop(&r, "introduced itself wrongly");
+	a->certain++;
 }
 
 /* Has the victim tell a reference, in a packet of that type if it matters. */
@@ -251,6 +309,8 @@ void attack_certain(struct attacker *a)
 		must_drop(&r, what);
 		a->certain++;
 	}
+	for (unsigned i = 0; i < sizeof(hellos) / sizeof(*hellos); i++)
+		introduce(a, &hellos[i]);
 	name_anothers(a, TW_DONE);
 	name_anothers(a, TW_ACK);
 	ask_wrong(a);

@@ -2,6 +2,7 @@
 /* A peer that does as it likes, seen by the shared memory provider. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,13 +38,9 @@ static bool one_more(struct fake_peer *p, enum tw_err *err)
 	return true;
 }
 
-/* Connects the engine to a peer that is ours. */
-static struct fake_peer *connected(void)
+static void begin(void)
 {
-	struct tw_shm_hello hello;
-	struct fake_peer *peer;
 	char job[40];
-	struct tw_sock_listener listener;
 
 	snprintf(job, sizeof(job), "hangup-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
@@ -51,6 +48,16 @@ static struct fake_peer *connected(void)
 	tw_clock_init();
 	tw_barrier_init();
 	cr_assert_eq(fake_open(&engine, &tw_provider_shm, 1), TW_OK);
+}
+
+/* Connects the engine to a peer that is ours. */
+static struct fake_peer *connected(void)
+{
+	struct tw_shm_hello hello;
+	struct fake_peer *peer;
+	struct tw_sock_listener listener;
+
+	begin();
 	cr_assert_eq(tw_shm_listen(FAKE_BOARD, 9, &listener), TW_OK);
 	peer = fake_connect(&engine, FAKE_BOARD, 9, 0);
 	hello = raw_hello(TW_SHM_ACCEPT, FAKE_BOARD, 9, 0);
@@ -110,5 +117,33 @@ Test(hangup, reads_late, .timeout = TWT_TIMEOUT)
 	cr_assert_gt(fake_fill(peer, TW_SEND_PLAIN, 8), 0u);
 	cr_assert_eq(atomic_load(&raw.rx.ring->wants.room), 1u);
 	raw_close(&raw);
+	fake_close(&engine);
+}
+
+/* One descriptor is left: for the caller's socket, and none for what comes with its hello. */
+Test(hangup, no_descriptor_for_a_hello, .timeout = TWT_TIMEOUT)
+{
+	static struct fake caller;
+	struct rlimit all, one;
+	struct fake_peer *peer;
+	int first, second;
+
+	begin();
+	cr_assert_eq(fake_open(&caller, &tw_provider_shm, 2), TW_OK);
+	peer = fake_connect(&caller, FAKE_BOARD, 1, engine.host.self.filter);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	first = dup(STDIN_FILENO);
+	second = dup(STDIN_FILENO);
+	close(first);
+	close(second);
+	one = (struct rlimit){(rlim_t)second, all.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &one), 0);
+	fake_pump(&engine);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	while (peer->state == FAKE_NEW)
+		fake_pump(&caller);
+	cr_assert_eq(peer->state, FAKE_REFUSED);
+	cr_assert_eq(peer->why, TW_ENOMEM, "%d", (int)peer->why);
+	fake_close(&caller);
 	fake_close(&engine);
 }
