@@ -37,6 +37,23 @@ Test(fds, own_passes_through)
 	tw_fd_close(fd);
 }
 
+/* The caller says why there is none. */
+Test(fds, own_keeps_errno)
+{
+	static const int errors[] = {EMFILE, ENFILE, EMFILE, ENOMEM};
+	int err = dup(STDERR_FILENO);
+
+	/* The line is refused, with an error of its own. */
+	close(STDERR_FILENO);
+	for (unsigned i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		errno = errors[i];
+		tw_fd_own(-1);
+		cr_assert_eq(errno, errors[i]);
+	}
+	dup2(err, STDERR_FILENO);
+	close(err);
+}
+
 Test(fds, close_closes)
 {
 	int fd = tw_fd_own(another(0)), plain = another(0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A line for a standard error that nobody reads. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,4 +53,22 @@ Test(log, nobody_reads, .timeout = TWT_TIMEOUT)
 Test(log, signal_of_the_program, .timeout = TWT_TIMEOUT)
 {
 	is_outlived(true);
+}
+
+/* A call that fails has its errno, whatever is said meanwhile. */
+Test(log, errno_stays, .timeout = TWT_TIMEOUT)
+{
+	int err = dup(STDERR_FILENO);
+
+	tw_settings.log = TW_LOG_DEBUG;
+	close(STDERR_FILENO);
+	for (int level = TW_LOG_ERROR; level <= TW_LOG_DEBUG; level++) {
+		errno = EDOM;
+		tw_log((enum tw_log_level)level, "%m: %d", level);
+		cr_assert_eq(errno, EDOM, "level %d: %d", level, errno);
+		tw_log_refused("a call");
+		cr_assert_eq(errno, EDOM);
+	}
+	dup2(err, STDERR_FILENO);
+	close(err);
 }

@@ -142,6 +142,61 @@ Test(service, ended_without_a_bias, .timeout = TWT_TIMEOUT)
 	tw_end();
 }
 
+struct late {
+	enum tw_err (*call)(uint64_t handle);
+	uint64_t handle;
+	enum tw_err err;
+};
+
+static enum tw_err enters(uint64_t handle)
+{
+	return tw_enter(handle) ? TW_OK : TW_ECLOSED;
+}
+
+static void *calls_late(void *arg)
+{
+	struct late *l = arg;
+
+	l->err = l->call(l->handle);
+	return NULL;
+}
+
+/* A call that has compared the handle, and waits for the lock while the endpoint is closed. */
+static void ends_without_a_bias(enum tw_err (*call)(uint64_t handle))
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	struct late late = {.call = call};
+	struct tw_slot_entry *s;
+	pthread_t thread;
+
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	begin();
+	cr_assert_eq(tw_ep_open(&how, &late.handle), TW_OK);
+	s = tw_slot_of(late.handle);
+	cr_assert_not_null(tw_enter(late.handle));
+	cr_assert_eq(pthread_create(&thread, NULL, calls_late, &late), 0);
+	while (!tw_lock_contended(&s->lock))
+		sched_yield();
+	/* As a signal handler does. */
+	cr_assert_eq(tw_ep_leave_behind(late.handle), TW_OK);
+	tw_unlock(&s->lock);
+	pthread_join(thread, NULL);
+	cr_assert_eq(late.err, TW_ECLOSED);
+	cr_assert_eq(atomic_load(&s->lock.owner), 0u);
+	cr_assert(tw_ep_finish(s));
+	tw_end();
+}
+
+Test(service, closed_without_a_bias, .timeout = TWT_TIMEOUT)
+{
+	ends_without_a_bias(tw_ep_close);
+}
+
+Test(service, entered_without_a_bias, .timeout = TWT_TIMEOUT)
+{
+	ends_without_a_bias(enters);
+}
+
 /* A slot that no endpoint has, at the moment of a fork. */
 static _Atomic(int) held;
 

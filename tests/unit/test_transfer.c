@@ -249,6 +249,26 @@ Test(transfer_peer, reply_to_no_question)
 	cr_assert_eq(word, 0u);
 }
 
+/* What a peer gets must fit a packet of its link, however short these are. */
+Test(transfer_peer, get_of_more_than_a_packet)
+{
+	struct tw_window_msg m = {.key = 1};
+	struct tw_hdr hdr = tw_hdr_make(TW_WINDOW, TW_WINDOW_GET, 0, sizeof(m), 0x100000001);
+	struct tw_stats_peer show = {0};
+
+	net.max_payload = 4096;
+	tw_list_init(&peer->open);
+	peer->txq = &tw_no_txq;
+	peer->show = &show;
+	m.len = net.max_payload - sizeof(m) + 1;
+	cr_assert_eq(tw_window_packet(peer, hdr, &m, sizeof(m)), TW_EPROTO);
+	m.len--;
+	cr_assert_eq(tw_window_packet(peer, hdr, &m, sizeof(m)), TW_OK, "there is no such window");
+	net.max_payload = 65536;
+	m.len = TW_WINDOW_PIECE + 1;
+	cr_assert_eq(tw_window_packet(peer, hdr, &m, sizeof(m)), TW_EPROTO);
+}
+
 /* Gets ------------------------------------------------------------------------- */
 
 static unsigned gets, turns;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Claims, counts, fetches and active messages, of an endpoint that sends to itself. */
+/* Claims, counts, fetches, active messages and windows, of an endpoint that sends to itself. */
 #include <criterion/criterion.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "engine/fast.h"
+#include "engine/window.h"
 #include "lib/twt.h"
 
 enum { SHORT = 100, LONG = 300000, ALL = 0 };
@@ -455,4 +458,39 @@ Test(unexp, active_messages_that_wait)
 		cr_assert_eq(ams, N);
 	}
 	cr_assert_lt(mallinfo2().uordblks, before + N * TW_AM_MAX / 4, "their copies are freed");
+}
+
+static _Atomic(pid_t) waiter;
+
+static void *memory_returns(void *unused)
+{
+	twt_await_asleep(&waiter);
+	tw_enter(handle);
+	requests_again();
+	tw_leave(ep);
+	return unused;
+}
+
+/* A peer could not be told of the end of a window while memory was short. */
+Test(unexp, window_ends_when_memory_returns)
+{
+	static char window[64], in[8];
+	uint64_t key = 5, number;
+	pthread_t thread;
+	struct tw_req *r;
+
+	if (!TW_USES_WINDOWS)
+		cr_skip_test("built without windows");
+	cr_assert_eq(tw_window_register(ep, window, sizeof(window), TW_WINDOW_READ, &key), TW_OK);
+	r = tw_req_new1(ep, TW_READ, in, sizeof(in));
+	tw_window_access(ep, r, ep->self->addr, key, 0);
+	progress();
+	cr_assert((r->flags & TW_R_DONE) && r->status == TW_S_OK);
+	tw_req_free(ep, r);
+	no_requests();
+	number = tw_window_end(ep, key);
+	cr_assert_eq(pthread_create(&thread, NULL, memory_returns, NULL), 0);
+	atomic_store(&waiter, gettid());
+	cr_assert_eq(tw_window_wait(ep, number), TW_W_TRUE);
+	pthread_join(thread, NULL);
 }
