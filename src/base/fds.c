@@ -28,12 +28,10 @@ static uint32_t file_of(int fd)
 
 int tw_fd_own(int fd)
 {
-	int top = atomic_load(&highest), error = errno;
+	int top = atomic_load(&highest);
 
-	if (fd < 0 && (error == EMFILE || error == ENFILE)) {
-		tw_log_no_descriptor();
-		errno = error;
-	}
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		tw_log_no_descriptor(); /* which keeps errno */
 	if (fd < 0 || fd >= MAX_FDS)
 		return fd;
 	atomic_store(&owned[fd], file_of(fd));
