@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -122,6 +124,18 @@ static int try_pidfd(void)
 #endif
 }
 
+/* A socket that is not connected is refused; without TLS its name is not known. */
+static int try_tls(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return errno;
+	err = setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 ? errno : 0;
+	close(fd);
+	return err == ENOTCONN ? 0 : err;
+}
+
 static int try_proc(void)
 {
 	return access("/proc/self/fd", R_OK) < 0 || access("/proc/net/unix", R_OK) < 0 ? errno : 0;
@@ -142,6 +156,8 @@ static const struct {
 	 "long messages are copied twice, through the ring; see tagwire(7)", false},
 	{"membarrier", try_membarrier, "each call takes a locked instruction more", false},
 	{"pidfd_open", try_pidfd, "a dead process with living children is noticed late", false},
+	{"TLS of TCP sockets", try_tls, "TAGWIRE_ENCRYPT=1 reaches no other host; modprobe tls",
+	 false},
 	{"/proc", try_proc, "scalar channels use packets, and mrapi_initialize takes longer", false},
 };
 

@@ -27,10 +27,11 @@
 #include "base/settings.h"
 #include "base/thread.h"
 
-#define TW_DRIVER_VERSION 13 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 14 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
+#define TW_DRIVER_CIPHER 44 /* bytes: a key of AES-256-GCM, and 12 for its nonces */
 /* A link keeps its packet size when another driver takes over, so tcp and ofi have the same. */
 #define TW_DRIVER_PACKET 16360
 
@@ -43,6 +44,9 @@ struct tw_driver_address {
 /* A secret of each end of a path. Only the two sides know them, for this path alone. */
 struct tw_driver_tokens {
 	uint8_t mine[TW_DRIVER_TOKEN], other[TW_DRIVER_TOKEN];
+	/* Each end encrypts what it sends, by its key; else there are no keys. */
+	bool encrypted;
+	uint8_t my_key[TW_DRIVER_CIPHER], other_key[TW_DRIVER_CIPHER];
 };
 
 /* In as much time, however many bytes are right. */

@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire fo
 _Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 6
+#define TW_NET_VERSION 7
 
 /* The proof that a side gives and demands. */
 enum tw_net_method {
@@ -80,6 +80,7 @@ enum tw_net_method {
 	TW_NET_FULL, /* nothing: the listener has no room just now, and hangs up */
 	TW_NET_BY_MUNGE,
 };
+#define TW_NET_ENCRYPTED 0x100 /* beside a method: TAGWIRE_ENCRYPT=1 */
 
 /* The first message either way, of this length in every version. */
 struct tw_net_hello {

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -91,6 +92,22 @@ static inline bool tw_inet_stalled(int fd)
 
 	return fd >= 0 && tw_sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
 	       tw_max(info.tcpi_retransmits, info.tcpi_probes) >= TW_INET_RESENDS;
+}
+
+/* Puts the kernel's TLS on a connected socket, without keys yet. */
+static inline bool tw_inet_tls(int fd)
+{
+	return tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) == 0;
+}
+
+/* Whether the kernel has it: it refuses a socket that is not connected, and knows the name. */
+static inline bool tw_inet_has_tls(void)
+{
+	int fd = tw_sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && (tw_inet_tls(fd) || errno == ENOTCONN);
+
+	tw_sys_close(fd);
+	return has;
 }
 
 /* For messages; len is INET6_ADDRSTRLEN. */

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/inet.h"
 #include "base/jobkey.h"
 #include "base/module.h"
 #include "base/settings.h"
@@ -29,23 +30,29 @@
 
 /* In place of what TAGWIRE_AUTH may be: no endpoint. */
 #define OLD "old"
+#define ENCRYPTS "encrypts"
 #define SILENT "silent"
 
 struct side {
 	const char *auth, *key; /* the name of a file */
 	char job;		/* stands for the launcher's key */
 	const char *home;
+	const char *encrypt; /* TAGWIRE_ENCRYPT, or NULL */
 };
 #define BY(auth, key)                                                                              \
 	{                                                                                          \
-		auth, key, 0, ""                                                                   \
+		auth, key, 0, "", NULL                                                             \
+	}
+#define ENCRYPTED(auth)                                                                            \
+	{                                                                                          \
+		auth, "a", 0, "", "1"                                                              \
 	}
 #define LAUNCHED(key, job, home)                                                                   \
 	{                                                                                          \
-		"key", key, job, home                                                              \
+		"key", key, job, home, NULL                                                        \
 	}
 
-static const struct {
+static const struct which {
 	const char *name;
 	struct side host, guest;
 	mx_status_code_t code;
@@ -79,7 +86,22 @@ static const struct {
 	 LAUNCHED("a", 'y', "/2"), MX_STATUS_SUCCESS, ""},
 	{"an old version", BY(OLD, ""), BY("key", "a"), MX_STATUS_ABORTED,
 	 "speaks version 5 of the handshake, and this host"},
+	{"encryption there", BY(ENCRYPTS, ""), BY("key", "a"), MX_STATUS_REJECTED,
+	 "TAGWIRE_ENCRYPT=1 there, and 0 here; set the same on both hosts"},
+	{"encryption without authentication", BY("none", ""), ENCRYPTED("none"),
+	 MX_STATUS_ENDPOINT_UNKNOWN, "TAGWIRE_ENCRYPT=1 needs TAGWIRE_AUTH=key or munge"},
 	{"no answer", BY(SILENT, ""), BY("key", "a"), MX_STATUS_TIMEOUT, "has not answered"},
+};
+
+/* Where the kernel has TLS, and where it has not. */
+static const struct which encrypted[2][2] = {
+	{{"encryption without TLS", BY("key", "a"), ENCRYPTED("key"), MX_STATUS_ENDPOINT_UNKNOWN,
+	  "TLS, which the kernel lacks: modprobe tls"},
+	 {"encryption without TLS there", ENCRYPTED("key"), BY("key", "a"),
+	  MX_STATUS_ENDPOINT_CLOSED, ""}},
+	{{"encryption here", BY("key", "a"), ENCRYPTED("key"), MX_STATUS_REJECTED,
+	  "TAGWIRE_ENCRYPT=0 there, and 1 here; set the same on both hosts"},
+	 {"encryption", ENCRYPTED("key"), ENCRYPTED("key"), MX_STATUS_SUCCESS, ""}},
 };
 
 static char folder[] = "/tmp/tagwire-key-XXXXXX";
@@ -102,6 +124,8 @@ static void be(const struct side *s)
 	snprintf(path, sizeof(path), "%s/%s", folder, s->key);
 	setenv("TAGWIRE_AUTH", s->auth, 1);
 	setenv("TAGWIRE_KEY", *s->key ? path : "", 1);
+	if (s->encrypt)
+		setenv("TAGWIRE_ENCRYPT", s->encrypt, 1);
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	check(mx_init() == MX_SUCCESS);
 }
@@ -116,11 +140,16 @@ static void listen_only(int listener, const char *how, int fd)
 	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = 5, .method = 1}, said;
 	int sock = -1;
 
+	if (strcmp(how, ENCRYPTS) == 0) {
+		h.version = TW_NET_VERSION;
+		h.method = TW_NET_BY_KEY | TW_NET_ENCRYPTED;
+	}
+
 	while (poll(p, 2, -1) > 0 && !p[0].revents) {
 		close(sock);
 		sock = accept(listener, NULL, NULL);
 		check(sock >= 0);
-		if (strcmp(how, OLD) != 0)
+		if (strcmp(how, SILENT) == 0)
 			continue;
 		check(twt_get(sock, &said, sizeof(said)) == 0);
 		check(twt_put(sock, &h, sizeof(h)) == 0);
@@ -159,13 +188,14 @@ static int no_host(const char *how, int fd)
 /* Opens, tells where, and polls until the other end hangs up. */
 static int host(void *arg, int fd)
 {
-	const struct side *s = &cases[*(int *)arg].host;
+	const struct side *s = &((const struct which *)arg)->host;
 	mx_endpoint_addr_t self;
 	struct place at;
 	mx_endpoint_t ep;
 	char word;
 
-	if (strcmp(s->auth, OLD) == 0 || strcmp(s->auth, SILENT) == 0)
+	if (strcmp(s->auth, OLD) == 0 || strcmp(s->auth, SILENT) == 0 ||
+	    strcmp(s->auth, ENCRYPTS) == 0)
 		return no_host(s->auth, fd);
 	be(s);
 	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, FILTER, NULL, 0, &ep) == MX_SUCCESS);
@@ -193,7 +223,8 @@ static mx_status_code_t connect_to(mx_endpoint_t ep, struct place at)
 
 static int guest(void *arg, int fd)
 {
-	int which = *(int *)arg, err = memfd_create("stderr", 0);
+	const struct which *c = arg;
+	int err = memfd_create("stderr", 0);
 	mx_status_code_t code;
 	static char said[4096];
 	struct place at;
@@ -201,17 +232,17 @@ static int guest(void *arg, int fd)
 
 	check(twt_get(fd, &at, sizeof(at)) == 0);
 	check(dup2(err, STDERR_FILENO) >= 0);
-	if (cases[which].code == MX_STATUS_TIMEOUT)
+	if (c->code == MX_STATUS_TIMEOUT)
 		setenv("TAGWIRE_CONNECT_TIMEOUT", "2000", 1);
-	be(&cases[which].guest);
+	be(&c->guest);
 	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &ep) == MX_SUCCESS);
 	code = connect_to(ep, at);
 	mx_close_endpoint(ep);
 	mx_finalize();
 	check(pread(err, said, sizeof(said) - 1, 0) >= 0);
-	if (code == cases[which].code && strstr(said, cases[which].says))
+	if (code == c->code && strstr(said, c->says))
 		return 0;
-	printf("%s: %s\n%s", cases[which].name, mx_strstatus(code), said);
+	printf("%s: %s\n%s", c->name, mx_strstatus(code), said);
 	return 1;
 }
 
@@ -229,8 +260,24 @@ static void make_file(const char *name, char letter, mode_t mode)
 	check(chmod(path, mode) == 0);
 }
 
+static int meet(const struct which *c)
+{
+	struct twt_child one, two;
+	struct place at;
+	int wrong;
+
+	twt_spawn_here(&one, host, (void *)c);
+	twt_spawn_here(&two, guest, (void *)c);
+	check(twt_get(one.fd, &at, sizeof(at)) == 0);
+	check(twt_put(two.fd, &at, sizeof(at)) == 0);
+	wrong = twt_join(&two, TWT_LONG) != 0;
+	shutdown(one.fd, SHUT_RDWR);
+	return (twt_join(&one, TWT_LONG) != 0) | wrong;
+}
+
 int main(void)
 {
+	bool tls = tw_inet_has_tls();
 	char command[64];
 	int wrong = 0;
 
@@ -245,21 +292,14 @@ int main(void)
 	make_file("b", 'b', 0600);
 	make_file("open", 'a', 0644);
 	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
-	for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++) {
-		struct twt_child one, two;
-		struct place at;
-
-		twt_spawn_here(&one, host, &i);
-		twt_spawn_here(&two, guest, &i);
-		check(twt_get(one.fd, &at, sizeof(at)) == 0);
-		check(twt_put(two.fd, &at, sizeof(at)) == 0);
-		wrong |= twt_join(&two, TWT_LONG) != 0;
-		shutdown(one.fd, SHUT_RDWR);
-		wrong |= twt_join(&one, TWT_LONG) != 0;
-	}
+	for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++)
+		wrong |= meet(&cases[i]);
+	for (int i = 0; i < 2; i++)
+		wrong |= meet(&encrypted[tls][i]);
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	check(system(command) == 0);
 	if (!wrong)
-		printf("%d cases\n", (int)(sizeof(cases) / sizeof(*cases)));
+		printf("%d cases, %s TLS of the kernel\n",
+		       (int)(sizeof(cases) / sizeof(*cases)) + 2, tls ? "with" : "without");
 	return wrong;
 }

@@ -99,9 +99,9 @@ static void say(void *from, const char *text, uint32_t len)
  */
 static void among_strangers(uint32_t len)
 {
-	static const struct tw_driver_tokens mine = {{1, 2, 3}, {4, 5, 6}},
-					     its = {{4, 5, 6}, {1, 2, 3}};
-	struct tw_driver_tokens guess = {{7}, {1, 2, 3}};
+	static const struct tw_driver_tokens mine = {.mine = {1, 2, 3}, .other = {4, 5, 6}},
+					     its = {.mine = {4, 5, 6}, .other = {1, 2, 3}};
+	struct tw_driver_tokens guess = {.mine = {7}, .other = {1, 2, 3}};
 	struct tw_driver_address at, from;
 	void *paths[WRONG], *own, *right, *known;
 	uint32_t number;
@@ -243,7 +243,7 @@ Test(ofi, not_loaded_beside_tcp, .timeout = TWT_TIMEOUT)
 /* An address that is too short names no path. */
 Test(ofi, malformed_address, .timeout = TWT_TIMEOUT)
 {
-	static const struct tw_driver_tokens mine = {{1}, {2}};
+	static const struct tw_driver_tokens mine = {.mine = {1}, .other = {2}};
 	struct tw_driver_address at;
 	void *p;
 

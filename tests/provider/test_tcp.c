@@ -22,7 +22,8 @@ static const struct tw_driver *tcp;
 static struct tw_driver_caps caps;
 static void *instance, *path;
 static struct tw_tcp_address victim, stranger;
-static const struct tw_driver_tokens tokens = {{1, 2, 3}, {0xff, 4, 5}}; /* the greater one calls */
+/* The greater one calls. */
+static const struct tw_driver_tokens tokens = {.mine = {1, 2, 3}, .other = {0xff, 4, 5}};
 static unsigned packets, breaks, refuse;
 static char refused_first; /* of packets that are refused */
 static char last[TW_TCP_PACKET];
@@ -590,7 +591,7 @@ Test(tcp, refused_and_gone, .timeout = TWT_TIMEOUT)
 /* What cannot be taken of one path holds back that one alone. */
 Test(tcp, others_go_on, .timeout = TWT_TIMEOUT)
 {
-	static const struct tw_driver_tokens more = {{7, 2, 3}, {0xff, 4, 6}};
+	static const struct tw_driver_tokens more = {.mine = {7, 2, 3}, .other = {0xff, 4, 6}};
 	struct tw_driver_address a = {.len = sizeof(stranger)};
 	int fd = connected(), other;
 	struct tw_tcp_hello h;

@@ -549,6 +549,41 @@ Test(proof, unlike)
 	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_EPROTO);
 }
 
+/* One side encrypts and the other does not, whichever it is. */
+Test(proof, encryption_of_one)
+{
+	struct tw_net_hello h[2];
+
+	for (int caller_does = 0; caller_does < 2; caller_does++) {
+		open_all();
+		tw_settings.encrypt = caller_does;
+		cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+		cr_assert_eq(twt_get(caller.wire, &h[caller_does], sizeof(*h)), 0);
+		tw_settings.encrypt = !caller_does;
+		cr_assert_eq(tw_net_hello_take(&listener.link, &h[caller_does]), TW_EPERM);
+		cr_assert_eq(tw_net_hello_take(&caller.link, &h[caller_does]), TW_EPERM);
+	}
+	cr_assert_eq(h[0].method ^ h[1].method, TW_NET_ENCRYPTED);
+}
+
+/* Who changes what both HELLOs say of it is found out. */
+Test(proof, encryption_changed)
+{
+	struct bytes b;
+
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+	b = heard(&caller);
+	((struct tw_net_hello *)b.at)->method ^= TW_NET_ENCRYPTED;
+	tw_settings.encrypt = true;
+	say(&listener, &b);
+	cr_assert_eq(go_on(&listener), TW_EPERM);
+	b = heard(&listener);
+	((struct tw_net_hello *)b.at)->method ^= TW_NET_ENCRYPTED;
+	tw_settings.encrypt = false;
+	say(&caller, &b);
+	cr_assert_neq(go_on(&caller), TW_OK);
+}
+
 /* A caller with a key, to a listener, by a name of that key. */
 static enum tw_err call_as(struct tw_net_key_name name, size_t len)
 {
@@ -581,6 +616,8 @@ Test(proof, names)
 	cr_assert_eq(call_as(name, len), TW_EPERM);
 	name = good;
 	name.method = TW_NET_BY_MUNGE;
+	cr_assert_eq(call_as(name, len), TW_EPERM);
+	name.method = TW_NET_BY_KEY | TW_NET_ENCRYPTED;
 	cr_assert_eq(call_as(name, len), TW_EPERM);
 	for (name = good; name.key != 1000; name.key = name.key == 3 ? 1000 : name.key + 1)
 		cr_assert_eq(call_as(name, len), name.key == good.key ? TW_AGAIN : TW_EPERM);
@@ -668,14 +705,16 @@ Test(proof, secrets)
 	uint8_t a[32], b[32];
 
 	greet(&listener);
-	cr_assert(tls->secret(caller.link.proof.tls, "one", 3, a, sizeof(a)));
-	cr_assert(tls->secret(listener.link.proof.tls, "one", 3, b, sizeof(b)));
+	cr_assert(tls->secret(caller.link.proof.tls, "EXPORTER-a", "one", 3, a, sizeof(a)));
+	cr_assert(tls->secret(listener.link.proof.tls, "EXPORTER-a", "one", 3, b, sizeof(b)));
 	cr_assert_arr_eq(a, b, sizeof(a));
-	cr_assert(tls->secret(listener.link.proof.tls, "two", 3, b, sizeof(b)));
+	cr_assert(tls->secret(listener.link.proof.tls, "EXPORTER-a", "two", 3, b, sizeof(b)));
+	cr_assert_neq(memcmp(a, b, sizeof(a)), 0);
+	cr_assert(tls->secret(listener.link.proof.tls, "EXPORTER-b", "one", 3, b, sizeof(b)));
 	cr_assert_neq(memcmp(a, b, sizeof(a)), 0);
 	open_all();
 	greet(&listener);
-	cr_assert(tls->secret(listener.link.proof.tls, "one", 3, b, sizeof(b)));
+	cr_assert(tls->secret(listener.link.proof.tls, "EXPORTER-a", "one", 3, b, sizeof(b)));
 	cr_assert_neq(memcmp(a, b, sizeof(a)), 0);
 }
 
@@ -690,6 +729,14 @@ static struct tw_driver_tokens agreed(uint32_t number, uint32_t round, bool call
 	cr_assert_arr_eq(a.mine, b.other, TW_DRIVER_TOKEN);
 	cr_assert_arr_eq(a.other, b.mine, TW_DRIVER_TOKEN);
 	cr_assert_neq(memcmp(a.mine, a.other, TW_DRIVER_TOKEN), 0);
+	cr_assert_eq(a.encrypted, tw_settings.encrypt);
+	cr_assert_eq(b.encrypted, tw_settings.encrypt);
+	if (!a.encrypted)
+		return a;
+	cr_assert_arr_eq(a.my_key, b.other_key, TW_DRIVER_CIPHER);
+	cr_assert_arr_eq(a.other_key, b.my_key, TW_DRIVER_CIPHER);
+	cr_assert_neq(memcmp(a.my_key, a.other_key, TW_DRIVER_CIPHER), 0);
+	cr_assert_neq(memcmp(a.my_key, a.mine, TW_DRIVER_TOKEN), 0);
 	return a;
 }
 
@@ -703,8 +750,12 @@ static void tokens_differ(void)
 			for (int asks = 0; asks < 2; asks++)
 				all[n++] = agreed(number, round, asks);
 	for (unsigned i = 0; i < n; i++)
-		for (unsigned k = 0; k < i; k++)
+		for (unsigned k = 0; k < i; k++) {
 			cr_assert_neq(memcmp(all[i].mine, all[k].mine, TW_DRIVER_TOKEN), 0);
+			if (all[i].encrypted)
+				cr_assert_neq(
+					memcmp(all[i].my_key, all[k].my_key, TW_DRIVER_CIPHER), 0);
+		}
 }
 
 Test(proof, tokens)
@@ -719,9 +770,26 @@ Test(proof, tokens)
 	cr_assert_neq(memcmp(agreed(0, 0, true).mine, before.mine, TW_DRIVER_TOKEN), 0);
 }
 
-/* Without a key both sides still agree. */
+/* What each end of a path encrypts by. */
+Test(proof, keys_of_paths)
+{
+	struct tw_driver_tokens before;
+
+	tw_settings.encrypt = true;
+	greet(&listener);
+	tokens_differ();
+	before = agreed(0, 0, true);
+	open_all();
+	greet(&listener);
+	cr_assert_neq(memcmp(agreed(0, 0, true).my_key, before.my_key, TW_DRIVER_CIPHER), 0);
+}
+
+/* Without a key both sides still agree, but on nothing that nobody else knows. */
 Test(key, tokens_without)
 {
+	const struct tw_net_path p = {.number = 0};
+	struct tw_driver_tokens none;
+
 	strcpy(tw_settings.auth, "none");
 	cr_assert(tw_net_auth());
 	open_all();
@@ -729,6 +797,8 @@ Test(key, tokens_without)
 	cr_assert_eq(pass(&caller, &listener), TW_OK);
 	cr_assert_eq(pass(&listener, &caller), TW_OK);
 	tokens_differ();
+	tw_settings.encrypt = true;
+	cr_assert_not(tw_net_tokens(&caller.link, &p, 0, true, &none));
 	end_all();
 }
 

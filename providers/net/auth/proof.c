@@ -24,11 +24,16 @@ static bool proof_put(const struct tw_net_link *l, const void *data, size_t len,
 	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL | flags) == (ssize_t)len;
 }
 
-static struct tw_net_key_name proof_name_of(const struct tw_net_auth *auth, unsigned key)
+uint16_t tw_net_method(void)
+{
+	return (uint16_t)(tw_net_auth()->method | (tw_settings.encrypt ? TW_NET_ENCRYPTED : 0));
+}
+
+static struct tw_net_key_name proof_name_of(unsigned key)
 {
 	return (struct tw_net_key_name){.magic = TW_NET_MAGIC,
 					.version = TW_NET_VERSION,
-					.method = (uint16_t)auth->method,
+					.method = tw_net_method(),
 					.key = key};
 }
 
@@ -43,7 +48,7 @@ static unsigned next_key(const struct tw_net_auth *auth, unsigned key)
 static enum tw_err call_by_key(struct tw_net_link *l, const struct tw_net_auth *auth)
 {
 	unsigned key = next_key(auth, l->proof.key);
-	struct tw_net_key_name name = proof_name_of(auth, key);
+	struct tw_net_key_name name = proof_name_of(key);
 
 	if (key == TW_NET_KEYS)
 		return TW_ENOMEM;
@@ -56,7 +61,7 @@ static enum tw_err call_by_key(struct tw_net_link *l, const struct tw_net_auth *
 /* By a new key, which a credential carries. */
 static enum tw_err call_by_munge(struct tw_net_link *l, const struct tw_net_auth *auth)
 {
-	struct tw_net_key_name name = proof_name_of(auth, 0);
+	struct tw_net_key_name name = proof_name_of(0);
 	uint8_t key[TW_NET_KEY];
 	char why[256];
 
@@ -71,10 +76,10 @@ static enum tw_err call_by_munge(struct tw_net_link *l, const struct tw_net_auth
 	return l->proof.tls ? TW_OK : TW_ENOMEM;
 }
 
-static struct tw_net_hello hello_of(enum tw_net_method method)
+static struct tw_net_hello hello_of(uint16_t method)
 {
 	struct tw_net_hello h = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = (uint16_t)method};
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = method};
 
 	/* Without chance paths are made all the same; nothing is promised. */
 	if (method == TW_NET_NONE && !tw_sys_random(h.nonce, sizeof(h.nonce)))
@@ -90,7 +95,7 @@ enum tw_err tw_net_hello_send(struct tw_net_link *l)
 
 	if (!auth)
 		return TW_ENOMEM;
-	h = hello_of(auth->method);
+	h = hello_of(tw_net_method());
 	l->proof.is_caller = true;
 	memcpy(l->proof.nonces[1], h.nonce, sizeof(h.nonce));
 	if (!auth->tls)
@@ -111,13 +116,13 @@ void tw_net_hello_full(struct tw_net_link *l)
 }
 
 /* Whether the other side speaks this protocol and asks for the same proof. */
-static enum tw_err alike(const struct tw_net_auth *auth, const struct tw_net_hello *h)
+static enum tw_err alike(const struct tw_net_hello *h)
 {
 	if (h->version != TW_NET_VERSION)
 		return TW_EPROTO;
 	if (h->method == TW_NET_FULL)
 		return TW_AGAIN;
-	return h->method == auth->method ? TW_OK : TW_EPERM;
+	return h->method == tw_net_method() ? TW_OK : TW_EPERM;
 }
 
 static bool open_credential(const struct tw_net_link *l, const struct tw_net_key_name *name,
@@ -146,7 +151,7 @@ static bool proof_find_key(void *owner, const void *data, size_t len, uint8_t ke
 		return false;
 	memcpy(&name, data, len);
 	l->proof.key = auth->munge ? 0 : name.key;
-	expected = proof_name_of(auth, l->proof.key);
+	expected = proof_name_of(l->proof.key);
 	if (memcmp(&name, &expected, head) != 0 || name.key >= TW_NET_KEYS)
 		return false;
 	if (auth->munge)
@@ -163,8 +168,8 @@ static enum tw_err proof_answer_caller(struct tw_net_link *l, const struct tw_ne
 {
 	/* Of TLS: handshake_failure (RFC 8446, 6.2). */
 	static const uint8_t no_key[] = {21, 3, 3, 0, 2, 2, 40};
-	struct tw_net_hello reply = hello_of(auth ? auth->method : h->method);
-	enum tw_err err = auth ? alike(auth, h) : TW_EPERM;
+	struct tw_net_hello reply = hello_of(auth ? tw_net_method() : h->method);
+	enum tw_err err = auth ? alike(h) : TW_EPERM;
 
 	if (!proof_put(l, &reply, sizeof(reply), 0) ||
 	    (!auth && !proof_put(l, no_key, sizeof(no_key), 0)))
@@ -188,7 +193,14 @@ enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *
 	if (l->state == TW_NET_HALF_OPEN)
 		return proof_answer_caller(l, auth, h);
 	memcpy(l->proof.nonces[0], h->nonce, sizeof(h->nonce));
-	return alike(auth, h);
+	return alike(h);
+}
+
+static bool proof_secret(const struct tw_net_link *l, const char *label,
+			 const struct tw_net_path_end *of, uint8_t *out, size_t len)
+{
+	return l->proof.tls &&
+	       tw_net_auth()->tls->secret(l->proof.tls, label, of, sizeof(*of), out, len);
 }
 
 static bool token_of(const struct tw_net_link *l, const struct tw_net_path_end *of,
@@ -197,12 +209,21 @@ static bool token_of(const struct tw_net_link *l, const struct tw_net_path_end *
 	const uint8_t *bytes = (const uint8_t *)of;
 
 	if (l->proof.tls)
-		return tw_net_auth()->tls->secret(l->proof.tls, of, sizeof(*of), token,
-						  TW_DRIVER_TOKEN);
+		return proof_secret(l, "EXPORTER-tagwire", of, token, TW_DRIVER_TOKEN);
 	memcpy(token, l->proof.nonces[of->of_caller], TW_DRIVER_TOKEN);
 	for (size_t i = 0; i < sizeof(*of); i++)
 		token[i] ^= bytes[i];
 	return true;
+}
+
+/*
+ * No key serves two connections, as numbers of records begin again: each side counts its own rounds
+ * on a control channel, and a driver makes one connection of a path.
+ */
+static bool key_of(const struct tw_net_link *l, const struct tw_net_path_end *of,
+		   uint8_t key[TW_DRIVER_CIPHER])
+{
+	return proof_secret(l, "EXPORTER-tagwire-data", of, key, TW_DRIVER_CIPHER);
 }
 
 bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uint32_t round,
@@ -215,7 +236,10 @@ bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uin
 	struct tw_net_path_end other = mine;
 
 	other.of_caller = !mine.of_caller;
-	return token_of(l, &mine, tokens->mine) && token_of(l, &other, tokens->other);
+	tokens->encrypted = tw_settings.encrypt;
+	return token_of(l, &mine, tokens->mine) && token_of(l, &other, tokens->other) &&
+	       (!tokens->encrypted ||
+		(key_of(l, &mine, tokens->my_key) && key_of(l, &other, tokens->other_key)));
 }
 
 enum tw_err tw_net_shake(struct tw_net_link *l)
@@ -257,7 +281,7 @@ void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s)
 	const struct tw_net_stranger *last = &l->stranger;
 
 	if (last->why == TW_OK ||
-	    (last->why == TW_EPERM && !last->other_job && last->method == tw_net_auth()->method))
+	    (last->why == TW_EPERM && !last->other_job && last->method == tw_net_method()))
 		l->stranger = s;
 }
 
@@ -333,8 +357,8 @@ static void unproved(struct tw_net_link *l)
 		tw_net_dial_same(l);
 	} else {
 		proof_leave(l,
-			    (struct tw_net_stranger){TW_EPERM, TW_NET_VERSION,
-						     (uint16_t)auth->method, .other_job = false});
+			    (struct tw_net_stranger){TW_EPERM, TW_NET_VERSION, tw_net_method(),
+						     .other_job = false});
 	}
 }
 

@@ -42,7 +42,8 @@ const struct tw_net_auth *tw_net_auth(void);
 /* The names of the keys in use, for messages. */
 const char *tw_net_key_text(void);
 
-/* proof.c: once an auth is there. */
+/* proof.c: once an auth is there. The method of this process, as HELLO has it. */
+uint16_t tw_net_method(void);
 enum tw_err tw_net_hello_send(struct tw_net_link *l);
 /* A listener without room has this instead of an answer. */
 void tw_net_hello_full(struct tw_net_link *l);
@@ -54,7 +55,10 @@ enum tw_err tw_net_shake(struct tw_net_link *l);
 bool tw_net_shake_on(struct tw_net_link *l);
 void tw_net_proof_end(struct tw_net_link *l);
 void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s);
-/* For a path of a RESUME, or a CONNECT, of that round, which this side sends or answers. */
+/*
+ * For a path of a RESUME, or a CONNECT, of that round, which this side sends or answers. False: it
+ * cannot be encrypted, and must be.
+ */
 bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uint32_t round,
 		   bool asks, struct tw_driver_tokens *tokens);
 /* As recv(2) and send(2), which do not wait. */

@@ -282,7 +282,7 @@ static void none_left(struct tw_net_link *l, struct tw_net_path *p)
 static void wrong(struct tw_net_link *l, enum tw_err why)
 {
 	if (why == TW_EPERM)
-		tw_net_stranger(l, (struct tw_net_stranger){why, TW_NET_VERSION, TW_NET_BY_KEY,
+		tw_net_stranger(l, (struct tw_net_stranger){why, TW_NET_VERSION, tw_net_method(),
 							    .other_job = true});
 	tw_net_dial_next(l);
 }

@@ -201,6 +201,7 @@ static void call_again(struct tw_net_link *l, uint64_t us)
 
 static const char *method_name(uint16_t method)
 {
+	method &= (uint16_t)~TW_NET_ENCRYPTED;
 	return method == TW_NET_NONE ? "none" : method == TW_NET_BY_MUNGE ? "munge" : "key";
 }
 
@@ -212,6 +213,7 @@ static enum tw_err strange(const struct tw_net_link *l)
 	const char *advice =
 		"copy one file to both hosts, unless its side says that it cannot read "
 		"its own; see tagwire-key(7)";
+	uint16_t differs = s->method ^ tw_net_method();
 	char cause[TW_REPORT_SIZE];
 
 	if (s->why == TW_EPROTO) {
@@ -219,9 +221,13 @@ static enum tw_err strange(const struct tw_net_link *l)
 			 "it speaks version %u of the handshake, and this host %u", s->version,
 			 TW_NET_VERSION);
 		advice = "install the same Tagwire on both hosts";
-	} else if (s->method != auth->method) {
+	} else if (differs == TW_NET_ENCRYPTED) {
+		snprintf(cause, sizeof(cause), "TAGWIRE_ENCRYPT=%d there, and %d here",
+			 !tw_settings.encrypt, tw_settings.encrypt);
+		advice = "set the same on both hosts";
+	} else if (differs) {
 		snprintf(cause, sizeof(cause), "TAGWIRE_AUTH=%s there, and %s here",
-			 method_name(s->method), method_name(auth->method));
+			 method_name(s->method), method_name(tw_net_method()));
 		advice = "set the same on both hosts";
 	} else if (s->other_job) {
 		snprintf(cause, sizeof(cause), "it belongs to another job of a launcher");

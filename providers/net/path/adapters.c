@@ -209,8 +209,8 @@ bool tw_net_adapter_describe(void *instance, const char *name, struct tw_link *l
 				 .max_payload = tw_net_payload(a->max_packet),
 				 .can_get = a->caps.has_rma,
 				 .remote = a->driver->by_system};
-	snprintf(text, len, "other hosts; packets of %u bytes, long messages %s",
-		 (unsigned)a->caps.max_packet,
+	snprintf(text, len, "other hosts%s; packets of %u bytes, long messages %s",
+		 tw_settings.encrypt ? ", encrypted" : "", (unsigned)a->caps.max_packet,
 		 !a->caps.has_rma	  ? "in packets"
 		 : a->driver->by_system ? "by reads that the system copies"
 					: "by reads of the network");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/inet.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "base/report.h"
@@ -22,12 +23,13 @@ static struct known {
 	const char *name;
 	const char *devices;   /* how the path of a device it needs begins; NULL: none */
 	bool runs_environment; /* its library loads or writes what the environment names */
+	bool encrypts;	       /* its paths, by TLS of the kernel */
 	const struct tw_driver *driver;
 	char why[256]; /* it could not be loaded; "": it was not tried */
 } known[2 * TW_NET_DRIVERS] = {
 	{.name = "verbs", .devices = "/sys/class/infiniband/", .runs_environment = true},
 	{.name = "ofi", .runs_environment = true},
-	{.name = "tcp"},
+	{.name = "tcp", .encrypts = true},
 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 TW_MUTEX_OVER_FORK(drivers, &mutex)
@@ -64,16 +66,26 @@ static bool driver_exists(const char *beginning)
 	return e != NULL;
 }
 
-/* A privileged program runs no code that its user names. */
-static bool barred(const struct known *k)
+/* Why it must not be used, NULL: it may. A privileged program runs no code that its user names. */
+static const char *bar(const struct known *k)
 {
-	return k->runs_environment && tw_sys_privileged();
+	if (k->runs_environment && tw_sys_privileged())
+		return "not for a program with more rights than its user";
+	if (!tw_settings.encrypt)
+		return NULL;
+	if (!k->encrypts)
+		return "TAGWIRE_ENCRYPT=1 is set, and it cannot encrypt";
+	if (strcmp(tw_settings.auth, "none") == 0)
+		return "TAGWIRE_ENCRYPT=1 needs TAGWIRE_AUTH=key or munge";
+	if (!tw_inet_has_tls())
+		return "TAGWIRE_ENCRYPT=1 needs TLS, which the kernel lacks: modprobe tls";
+	return NULL;
 }
 
 /* A library without devices takes memory and may complain on standard error. */
 static bool of_use(const struct known *k)
 {
-	return !barred(k) && (!k->devices || driver_exists(k->devices));
+	return !bar(k) && (!k->devices || driver_exists(k->devices));
 }
 
 static void driver_load(struct known *k)
@@ -102,7 +114,7 @@ bool tw_driver_any(const char *names)
 	for (const char *name; !any && (name = tw_name_next(&names, &len));) {
 		const struct known *k = driver_find(name, len);
 
-		any = k && (k->driver || (!*k->why && !barred(k) && tw_module_installed(k->name)));
+		any = k && !bar(k) && (k->driver || (!*k->why && tw_module_installed(k->name)));
 	}
 	tw_mutex_unlock(&mutex);
 	return any;
@@ -139,7 +151,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 
 		if (k && !k->driver && !*k->why && of_use(k) && !lacks_devices(k, all))
 			driver_load(k);
-		if (k && k->driver)
+		if (k && k->driver && !bar(k))
 			out[n++] = k->driver;
 	}
 	tw_mutex_unlock(&mutex);
@@ -151,8 +163,8 @@ static void driver_why_not(const struct known *k, char *why, unsigned len)
 {
 	if (!k || !tw_module_installed(k->name))
 		snprintf(why, len, "not installed");
-	else if (barred(k))
-		snprintf(why, len, "not for a program with more rights than its user");
+	else if (bar(k))
+		snprintf(why, len, "%s", bar(k));
 	else if (!of_use(k))
 		snprintf(why, len, "no device in %s", k->devices);
 	else if (*k->why)
@@ -180,7 +192,7 @@ static bool drivers_report(const char *names, bool without_device)
 		bool missing = k && of_use(k) != without_device;
 
 		tw_mutex_lock(&mutex);
-		missing = missing && !k->driver;
+		missing = missing && (!k->driver || bar(k));
 		if (missing && *k->why)
 			snprintf(why, sizeof(why), "%s", k->why);
 		else if (missing)
@@ -190,8 +202,9 @@ static bool drivers_report(const char *names, bool without_device)
 			continue;
 		snprintf(who, sizeof(who), "no %s", k->name);
 		tw_report(TW_LOG_ERROR, who, why,
-			  without_device ? "see TAGWIRE_PROVIDERS in tagwire-settings(7)"
-					 : "see TAGWIRE_MODULES in tagwire-settings(7)");
+			  !without_device	? "see TAGWIRE_MODULES in tagwire-settings(7)"
+			  : tw_settings.encrypt ? "see tagwire-tcp(7)"
+						: "see TAGWIRE_PROVIDERS in tagwire-settings(7)");
 		said = true;
 	}
 	return said;

@@ -273,8 +273,13 @@ enum tw_err tw_net_listen(struct tw_net_ep *ep)
 
 	if (err != TW_OK)
 		return err;
-	/* Without drivers no port is opened. */
-	if (!tw_driver_any(tw_settings.providers) || ep->host->up->locate(me->nic_id, &sa) != TW_OK)
+	/* Without drivers no port is opened. If encryption is the reason, the user learns it. */
+	if (!tw_driver_any(tw_settings.providers)) {
+		if (tw_settings.encrypt)
+			tw_driver_report(tw_settings.providers);
+		return TW_OK;
+	}
+	if (ep->host->up->locate(me->nic_id, &sa) != TW_OK)
 		return TW_OK;
 	if (!listen_for_peers(ep, &sa))
 		return no_port(me->endpoint_id);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Paths: connecting and ending. */
 #include <errno.h>
+#include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	p->t = t;
 	p->board = b;
 	p->tokens = *tokens;
-	p->fd = p->reserved = -1;
+	p->fd = p->reserved = p->calling = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);
 	tw_list_init(&p->stuck);
@@ -70,7 +71,43 @@ static void unreserve(struct tw_tcp_path *p)
 	p->reserved = -1;
 }
 
-/* The path has a socket, connected or about to be. */
+static bool encrypt_way(int fd, int way, const uint8_t key[TW_DRIVER_CIPHER])
+{
+	struct tls12_crypto_info_aes_gcm_256 c = {
+		.info = {.version = TLS_1_3_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_256}};
+	bool good;
+
+	memcpy(c.key, key, sizeof(c.key));
+	memcpy(c.salt, key + sizeof(c.key), sizeof(c.salt));
+	memcpy(c.iv, key + sizeof(c.key) + sizeof(c.salt), sizeof(c.iv));
+	good = tw_sys_setsockopt(fd, SOL_TLS, way, &c, sizeof(c)) == 0;
+	explicit_bzero(&c, sizeof(c));
+	return good;
+}
+_Static_assert(TLS_CIPHER_AES_GCM_256_KEY_SIZE + TLS_CIPHER_AES_GCM_256_SALT_SIZE +
+			       TLS_CIPHER_AES_GCM_256_IV_SIZE ==
+		       TW_DRIVER_CIPHER,
+	       "all that TLS 1.3 needs");
+
+/*
+ * From here on the kernel makes records of what is sent, and takes nothing else in. So it is
+ * between the hello and all that follows: neither side has sent or read any of that yet.
+ */
+static bool path_encrypt(struct tw_tcp_path *p)
+{
+	struct tw_driver_tokens *k = &p->tokens;
+	bool good = tw_inet_tls(p->fd) && encrypt_way(p->fd, TLS_TX, k->my_key) &&
+		    encrypt_way(p->fd, TLS_RX, k->other_key);
+
+	if (!good && !p->t->no_tls)
+		p->t->host.log(TW_LOG_ERROR, "tcp: the kernel's TLS: %s", strerror(errno));
+	p->t->no_tls |= !good;
+	explicit_bzero(k->my_key, sizeof(k->my_key));
+	explicit_bzero(k->other_key, sizeof(k->other_key));
+	return good;
+}
+
+/* The path has a socket, connected or, without encryption, about to be. */
 static void tcp_path_use(struct tw_tcp_path *p, int fd)
 {
 	int one = 1;
@@ -79,7 +116,8 @@ static void tcp_path_use(struct tw_tcp_path *p, int fd)
 	p->fd = fd;
 	p->t->nopen++;
 	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
+	if ((p->tokens.encrypted && !path_encrypt(p)) ||
+	    tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
 		tw_tcp_end(p);
 }
 
@@ -99,25 +137,61 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 		tw_sys_setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
+static struct tw_tcp_hello tcp_hello_of(const struct tw_tcp_path *p)
+{
+	struct tw_tcp_hello hello;
+
+	memcpy(hello.to, p->tokens.other, sizeof(hello.to));
+	memcpy(hello.from, p->tokens.mine, sizeof(hello.from));
+	return hello;
+}
+
+/* Nothing leaves before the hello has: until then the path has no socket. */
+static void call_encrypted(struct tw_tcp_path *p, int fd)
+{
+	p->what = TW_TCP_CALLING;
+	p->calling = fd;
+	if (tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLOUT, p) < 0)
+		tw_tcp_end(p);
+}
+
+void tw_tcp_called(struct tw_tcp_path *p)
+{
+	struct tw_tcp_hello hello = tcp_hello_of(p);
+	int fd = p->calling;
+
+	if (tw_sys_send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(hello)) {
+		tw_tcp_end(p);
+		return;
+	}
+	tw_tcp_watch(p->t, EPOLL_CTL_DEL, fd, 0, NULL);
+	p->what = TW_TCP_PATH;
+	p->calling = -1;
+	tcp_path_use(p, fd);
+	tw_tcp_flush(p);
+}
+
 static enum tw_err path_call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 {
 	struct sockaddr_storage from = p->board->addr;
-	struct tw_tcp_hello hello;
+	struct tw_tcp_hello hello = tcp_hello_of(p);
 	int fd = p->t->host.own_fd(
 		tw_sys_socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return TW_ENOMEM;
-	memcpy(hello.to, p->tokens.other, sizeof(hello.to));
-	memcpy(hello.from, p->tokens.mine, sizeof(hello.from));
 	/* From the board, on any port. */
 	tw_inet_set_port(&from, 0);
-	if (!tw_tcp_queue(p, &hello, sizeof(hello)) ||
+	if ((!p->tokens.encrypted && !tw_tcp_queue(p, &hello, sizeof(hello))) ||
 	    tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0 ||
 	    (tw_sys_connect(fd, (const struct sockaddr *)to, tw_inet_len(to)) < 0 &&
 	     errno != EINPROGRESS)) {
 		p->t->host.close_fd(fd);
 		tw_tcp_end(p);
+		return TW_OK;
+	}
+	if (p->tokens.encrypted) {
+		call_encrypted(p, fd);
 		return TW_OK;
 	}
 	tcp_path_use(p, fd);
@@ -161,6 +235,9 @@ static void let_fd_go(struct tw_tcp *t, int fd)
 static void tcp_path_hang_up(struct tw_tcp_path *p)
 {
 	unreserve(p);
+	if (p->calling >= 0)
+		let_fd_go(p->t, p->calling);
+	p->calling = -1;
 	if (p->fd < 0)
 		return;
 	let_fd_go(p->t, p->fd);

@@ -66,6 +66,10 @@ static void look_at_all(struct tw_tcp *t)
 		case TW_TCP_CALLER:
 			tw_tcp_read_hello(ev[i].data.ptr);
 			break;
+		case TW_TCP_CALLING:
+			if (!p->freed)
+				tw_tcp_called(p);
+			break;
 		case TW_TCP_PATH:
 			if (p->freed)
 				break;

@@ -38,7 +38,7 @@ struct tw_tcp_address {
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_tcp_address) == 32, "wire format");
 
-/* The first bytes of a caller, the side with the greater token. */
+/* The first bytes of a caller, the side with the greater token. They are never encrypted. */
 struct tw_tcp_hello {
 	uint8_t to[TW_DRIVER_TOKEN], from[TW_DRIVER_TOKEN];
 };
@@ -60,7 +60,7 @@ struct tw_tcp_head {
 _Static_assert(sizeof(struct tw_tcp_head) == 40, "wire format");
 
 /* The subject of an epoll event. */
-enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH };
+enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH, TW_TCP_CALLING };
 
 /* Registered memory. */
 struct tw_tcp_mr {
@@ -114,7 +114,6 @@ struct tw_tcp_path {
 	struct tw_list node;  /* of t->paths, or of t->freed_paths */
 	struct tw_list busy;  /* of t->busy while something waits to leave */
 	struct tw_list stuck; /* of t->stuck while a packet of it could not be taken */
-	struct tw_driver_tokens tokens;
 	bool freed;
 	bool tx_shutdown; /* nothing more is sent */
 	bool ended;	  /* nothing more is received */
@@ -122,6 +121,7 @@ struct tw_tcp_path {
 	bool tuned;	  /* its round trip is known */
 	int fd;
 	int reserved; /* kept free for the other side's call, or -1 */
+	int calling;  /* what is TW_TCP_CALLING: a connection before its hello; or -1 */
 	bool watched_out;
 	/* Sending: the rest of a piece of memory, then the queue, then the next piece. */
 	struct tw_tcp_job *job;
@@ -144,6 +144,7 @@ struct tw_tcp_path {
 	bool expected; /* another piece for memory follows this one */
 	struct tw_list ops;
 	unsigned nreads; /* of these, not yet answered in full */
+	struct tw_driver_tokens tokens;
 };
 
 /* A connection whose hello is not complete yet. */
@@ -170,6 +171,7 @@ struct tw_tcp {
 	void *mrs;	    /* a tree, see tsearch(3) */
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool ending;	    /* some path has ended and was not reported yet */
+	bool no_tls;	    /* that the kernel has refused TLS was logged */
 };
 
 static inline bool tw_tcp_stuck(const struct tw_tcp_path *p)
@@ -195,6 +197,8 @@ void tw_tcp_tune(struct tw_tcp_path *p);
 void tw_tcp_accept(struct tw_tcp *t);
 uint64_t tw_tcp_expire(void *instance, uint64_t now);
 void tw_tcp_read_hello(struct tw_tcp_caller *c);
+/* A path in state CALLING is connected, or cannot be. */
+void tw_tcp_called(struct tw_tcp_path *p);
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);
 int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what);
 

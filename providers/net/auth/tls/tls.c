@@ -18,7 +18,7 @@
 
 #define SHAKE_MAX 4096 /* bytes of a handshake: a stranger's may not fill the memory */
 
-static const unsigned char label[] = "EXPORTER-tagwire";
+static const unsigned char id_context[] = "tagwire";
 
 static OSSL_LIB_CTX *lib;
 static SSL_CTX *ctx;
@@ -106,7 +106,7 @@ static SSL_SESSION *of_key(SSL *ssl, const uint8_t key[TW_NET_KEY])
 	if (ss && SSL_SESSION_set1_master_key(ss, key, TW_NET_KEY) &&
 	    SSL_SESSION_set_cipher(ss, SSL_CIPHER_find(ssl, aes_128_gcm_sha256)) &&
 	    SSL_SESSION_set_protocol_version(ss, TLS1_3_VERSION) &&
-	    SSL_SESSION_set1_id_context(ss, label, sizeof(label) - 1))
+	    SSL_SESSION_set1_id_context(ss, id_context, sizeof(id_context) - 1))
 		return ss;
 	SSL_SESSION_free(ss);
 	return NULL;
@@ -156,7 +156,7 @@ static bool restrict_to_keys(void)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_quiet_shutdown(ctx, 1);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_session_id_context(ctx, label, sizeof(label) - 1);
+	SSL_CTX_set_session_id_context(ctx, id_context, sizeof(id_context) - 1);
 	SSL_CTX_set_psk_use_session_callback(ctx, use_key);
 	SSL_CTX_set_psk_find_session_callback(ctx, tls_find_key);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) &&
@@ -312,13 +312,14 @@ static bool transmit(void *session, const void *data, size_t len)
 	return (!s->stuck || write_one(s, data, len)) && write_one(s, data, len);
 }
 
-static bool secret(void *session, const void *context, size_t context_len, uint8_t *out, size_t len)
+static bool secret(void *session, const char *of, const void *context, size_t context_len,
+		   uint8_t *out, size_t len)
 {
 	TW_NOT_CANCELLED;
 	struct session *s = session;
 
-	return SSL_export_keying_material(s->ssl, out, len, (const char *)label, sizeof(label) - 1,
-					  context, context_len, 1) == 1;
+	return SSL_export_keying_material(s->ssl, out, len, of, strlen(of), context, context_len,
+					  1) == 1;
 }
 
 extern const struct tw_net_tls tw_net_tls;
