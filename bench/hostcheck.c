@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/inet.h"
 #include "hostcheck.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -124,16 +123,9 @@ static int try_pidfd(void)
 #endif
 }
 
-/* A socket that is not connected is refused; without TLS its name is not known. */
 static int try_tls(void)
 {
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
-
-	if (fd < 0)
-		return errno;
-	err = setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 ? errno : 0;
-	close(fd);
-	return err == ENOTCONN ? 0 : err;
+	return tw_inet_has_tls() ? 0 : errno;
 }
 
 static int try_proc(void)

@@ -15,7 +15,6 @@
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
-	extern const struct tw_provider tw_provider_shm;
 	struct tw_shm_link *l =
 		aligned_alloc(TW_LINE, (sizeof(*l) + TW_LINE - 1) & ~(size_t)(TW_LINE - 1));
 

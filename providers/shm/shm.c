@@ -414,8 +414,6 @@ static enum tw_err shm_do_open(struct tw_host *host, void **instance)
 static bool shm_do_describe(void *instance, const char *name, struct tw_link *like, char *text,
 			    unsigned len)
 {
-	extern const struct tw_provider tw_provider_shm;
-
 	(void)instance;
 	(void)name;
 	*like = (struct tw_link){.provider = &tw_provider_shm,

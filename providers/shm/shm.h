@@ -87,6 +87,8 @@ struct tw_shm_link {
 	uint32_t to_eid;
 };
 
+extern const struct tw_provider tw_provider_shm;
+
 struct tw_shm_ep {
 	struct tw_host *host;
 	struct tw_watch listen_watch;

@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 
 #define TW_COPY_INLINE 64
-#define TW_COPY_SHORT 256u /* longer copies between processors depend on their distance */
+#define TW_COPY_SHORT 256u /* longer copies into and out of a ring depend on the distance */
 
 /* First the lengths of most short messages. */
 tw_shared void tw_copy(void *to, const void *from, size_t n)
@@ -66,14 +66,5 @@ void tw_copy_over(bool around, void *to, const void *from, size_t n);
  * (doc/decisions.md, 177).
  */
 void tw_copy_back(void *to, const void *from, size_t n);
-
-/* near: that processor shares a cache with this one. */
-static inline void tw_copy_out(bool near, void *to, const void *from, size_t n)
-{
-	if (tw_unlikely(n > TW_COPY_SHORT) && near)
-		tw_copy_back(to, from, n);
-	else
-		tw_copy(to, from, n);
-}
 
 #endif /* TW_COPY_H */

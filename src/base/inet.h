@@ -100,13 +100,17 @@ static inline bool tw_inet_tls(int fd)
 	return tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) == 0;
 }
 
-/* Whether the kernel has it: it refuses a socket that is not connected, and knows the name. */
+/*
+ * Whether the kernel has it: it refuses a socket that is not connected, and knows the name. False:
+ * see errno.
+ */
 static inline bool tw_inet_has_tls(void)
 {
 	int fd = tw_sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool has = fd >= 0 && (tw_inet_tls(fd) || errno == ENOTCONN);
 
-	tw_sys_close(fd);
+	if (fd >= 0)
+		tw_sys_close(fd);
 	return has;
 }
 

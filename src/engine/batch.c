@@ -55,12 +55,6 @@ static tw_inline const char *arrival_data(const struct tw_ring_rx *rx, const str
 	return tw_ring_data(rx, a->slot, a->len + a->extra);
 }
 
-/* This side has measured it as the writer of the other ring. */
-static tw_inline bool ring_near(const struct tw_ring_rx *rx)
-{
-	return !rx->back->distance.far;
-}
-
 static tw_inline void arrival_taken(struct tw_ring_rx *rx, const struct arrival *a)
 {
 	tw_ring_advance(rx, a->slot, a->len + a->extra);
@@ -83,7 +77,7 @@ static tw_inline void batch_deliver(struct tw_ring_rx *rx, const struct tw_peer 
 			r->imm = le64toh(r->imm);
 		}
 	}
-	tw_copy_out(ring_near(rx), r->seg.ptr, data + a->extra, a->len);
+	tw_ring_copy(rx->back, r->seg.ptr, data + a->extra, a->len);
 	arrival_taken(rx, a);
 	tw_addr_copy(&r->other, &p->addr);
 }
@@ -346,7 +340,7 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	    tw_unlikely(!(u = tw_unexp_msg_get(ep, a.len))))
 		return NULL;
 	u->len = a.len;
-	tw_copy_out(ring_near(rx), u->data, arrival_data(rx, &a), a.len);
+	tw_ring_copy(rx->back, u->data, arrival_data(rx, &a), a.len);
 	arrival_taken(rx, &a);
 	taken_alone(p, rx, a.len);
 	return u;

@@ -347,12 +347,6 @@ static inline struct tw_peer *tw_peer_named(struct tw_ep *ep, struct tw_addr a)
 	return tw_likely(tw_addr_same(&p->addr, &a)) ? p : NULL;
 }
 
-/* True if its packets come through a ring whose writer is near (tw_copy_out()). */
-static inline bool tw_peer_near(const struct tw_peer *p)
-{
-	return p->link->txq && !p->link->txq->distance.far;
-}
-
 /* The peer that an address names, dead ones included; NULL for a foreign address. */
 tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 {

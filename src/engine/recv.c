@@ -107,7 +107,7 @@ static tw_noinline enum tw_err recv_unexpected(struct tw_peer *p, struct tw_hdr 
 
 	if (!u)
 		return TW_AGAIN;
-	tw_copy_out(tw_peer_near(p), u->data, data, len);
+	tw_ring_copy(p->link->txq, u->data, data, len);
 	u->have = len;
 	u->sync = sync;
 	u->unexp.name = sync ? tw_unexp_name(p, ref) : 0;
@@ -164,7 +164,7 @@ static enum tw_err recv_eager(struct tw_peer *p, struct tw_hdr hdr, const char *
 		return recv_unexpected(p, hdr, data, len, sync, ref);
 	tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
 	tw_recv_imm(r, imm, p->rx_imm);
-	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len), tw_peer_near(p));
+	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len), p->link->txq);
 	p->used += tw_credit_cost(tw_hdr_len(hdr));
 	p->show->msgs_received++;
 	if (len == tw_hdr_len(hdr)) {
@@ -206,9 +206,9 @@ static enum tw_err recv_fragment(struct tw_peer *p, const char *data, uint32_t l
 		return TW_EPROTO;
 	if (r && p->rx_at < r->xfer_len)
 		tw_req_scatter(r, p->rx_at, data, tw_min(len, r->xfer_len - p->rx_at),
-			       tw_peer_near(p));
+			       p->link->txq);
 	if (u) {
-		tw_copy_out(tw_peer_near(p), u->data + p->rx_at, data, len);
+		tw_ring_copy(p->link->txq, u->data + p->rx_at, data, len);
 		u->have = p->rx_at + len;
 	}
 	p->rx_at += len;

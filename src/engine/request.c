@@ -111,7 +111,8 @@ unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct io
 	return n;
 }
 
-void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len, bool near)
+void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len,
+			 const struct tw_ring_tx *back)
 {
 	const char *p = from;
 
@@ -121,7 +122,7 @@ void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32
 		unsigned n = tw_req_iov(r, at, len, iov, tw_countof(iov), &covered);
 
 		for (unsigned i = 0; i < n; i++) {
-			tw_copy_out(near, iov[i].iov_base, p, iov[i].iov_len);
+			tw_ring_copy(back, iov[i].iov_base, p, iov[i].iov_len);
 			p += iov[i].iov_len;
 		}
 		at += covered;

@@ -121,18 +121,19 @@ void tw_collect(struct tw_ep *ep);
 /* Collects the pieces of a request's data in a range, at most max. Returns their number. */
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered);
-void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len, bool near);
+void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len,
+			 const struct tw_ring_tx *back);
 
-/* Copies received bytes into the request's pieces. near: see tw_copy_out(). */
+/* Copies received bytes into the request's pieces. back: see tw_ring_copy(). */
 static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len,
-				  bool near)
+				  const struct tw_ring_tx *back)
 {
 	if (tw_unlikely(!len))
 		return;
 	if (!TW_USES_PIECES || tw_likely(r->nsegs == 1))
-		tw_copy_out(near, r->seg.ptr + at, from, len);
+		tw_ring_copy(back, r->seg.ptr + at, from, len);
 	else
-		tw_req_scatter_many(r, at, from, len, near);
+		tw_req_scatter_many(r, at, from, len, back);
 }
 
 /* The reference by which a peer names it. */

@@ -289,7 +289,7 @@ static enum tw_err take_data(struct tw_peer *p, struct tw_req *r, struct tw_hdr 
 	if (!tw_transfer_takes(r, TW_ON_DATA) || tw_hdr_len(hdr) != r->at || !len ||
 	    len > r->xfer_len - r->at)
 		return TW_EPROTO;
-	tw_req_scatter(r, r->at, data, len, false);
+	tw_req_scatter(r, r->at, data, len, NULL);
 	r->at += len;
 	return tw_transfer_step(p, r, r->at < r->xfer_len ? TW_ON_DATA : TW_ON_MOVED_ALL);
 }

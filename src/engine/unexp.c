@@ -33,7 +33,7 @@ static tw_inline void unexp_deliver(struct tw_ep *ep, struct tw_unexp_msg *u, st
 	struct tw_peer *p = u->peer;
 
 	if (!claim)
-		tw_req_scatter(r, 0, u->data, r->xfer_len, false);
+		tw_req_scatter(r, 0, u->data, r->xfer_len, NULL);
 	unexp_leave(ep, u);
 	if (u->state == TW_U_WHOLE && tw_likely(p->state == TW_PEER_UP))
 		tw_credits_release(p, tw_credit_cost(u->len));
@@ -59,7 +59,7 @@ static void unexp_redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_r
 	unexp_leave(ep, u);
 	if (r->flags & TW_R_CLAIM)
 		return;
-	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len), false);
+	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len), NULL);
 	tw_unexp_msg_put(ep, u);
 }
 
@@ -308,7 +308,7 @@ enum tw_err tw_unexp_whole(struct tw_peer *p, struct tw_hdr hdr, const char *dat
 
 	if (tw_unlikely(!u))
 		return TW_AGAIN;
-	tw_copy_out(tw_peer_near(p), u->data, data, len);
+	tw_ring_copy(p->link->txq, u->data, data, len);
 	p->used += cost;
 	unexp_queue(p->ep, u);
 	return TW_OK;

@@ -274,7 +274,7 @@ static enum tw_err window_replied(struct tw_peer *p, struct tw_hdr hdr,
 	r->asked--;
 	c = (void *)r->seg.ptr;
 	if (r->kind == TW_READ)
-		tw_req_scatter(r, m->at, data, len, false);
+		tw_req_scatter(r, m->at, data, len, NULL);
 	else if (len && c->result)
 		tw_atomic_wire(memcpy(c->result, data, len), len, (enum tw_atomic_type)c->m.type);
 	if (m->status != TW_S_OK)

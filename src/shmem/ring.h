@@ -484,6 +484,18 @@ static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot 
 	return tw_likely(*len <= rx->max_payload) ? tw_ring_data(rx, s, *len) : NULL;
 }
 
+/*
+ * Copies out of a ring. back: that of the same connection that this side writes, which has measured
+ * how far the other side is. NULL: the data is in no ring.
+ */
+static inline void tw_ring_copy(const struct tw_ring_tx *back, void *to, const void *from, size_t n)
+{
+	if (tw_unlikely(n > TW_COPY_SHORT) && back && !back->distance.far)
+		tw_copy_back(to, from, n);
+	else
+		tw_copy(to, from, n);
+}
+
 /* The writer may know that this side polls. */
 static inline void tw_ring_show_poll(struct tw_ring_rx *rx, uint64_t now)
 {

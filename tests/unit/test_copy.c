@@ -69,17 +69,12 @@ Test(copy, over_what_another_has_read)
 	copies_all(copy_over);
 }
 
-static void copy_out(void *to, const void *from, size_t n)
-{
-	tw_copy_out(true, to, from, n);
-}
-
 /* From the end to the start. */
 Test(copy, out_of_what_another_writes)
 {
-	copies_all(copy_out);
+	copies_all(tw_copy_back);
 	for (unsigned i = 0; i < 1000; i++)
-		copies(copy_out, TW_COPY_SHORT + i, i % 64, i % 61);
+		copies(tw_copy_back, TW_COPY_SHORT + i, i % 64, i % 61);
 }
 
 /* Single answers, as of a thread that was interrupted, change nothing. */

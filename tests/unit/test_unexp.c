@@ -459,7 +459,7 @@ Test(unexp, active_messages_that_wait)
 }
 
 /* A grant has all that its revocation needs. */
-Test(unexp, window_ends_without_memory)
+Test(unexp, window_ends_without_memory, .timeout = TWT_TIMEOUT)
 {
 	static char window[64], in[8];
 	uint64_t key = 5, number;
