@@ -138,9 +138,11 @@ static int watch(const struct options *o)
 				return 0; /* the program has ended */
 			scan_failed(o->pid);
 		}
+		if (!i && !this.n)
+			scan_nothing(&this, o->pid, o->endpoint); /* and one may open yet */
 		show(&t, o, &this, &last, start);
 		if (t.ncells || t.format != TABLE_PLAIN)
-			table_close(&t); /* flushes; what is shown next starts a new table */
+			table_close(&t); /* what is shown next starts a new table */
 		if (t.format == TABLE_PLAIN && this.n)
 			putchar('\n');
 		scan_free(&last);
