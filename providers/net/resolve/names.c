@@ -4,15 +4,18 @@
  * (doc/handshake.md). The caller has no endpoint and waits. The first answer counts.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/fds.h"
 #include "base/inet.h"
+#include "base/report.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
 
 #define REACH_US 1000000 /* until its system has answered */
+#define SPEAK_US 2000000 /* until a process there has said a word */
 #define STRANGERS 8	 /* without the key, at one port, before it is given up */
 #define MOST 32		 /* asked at once */
 
@@ -23,6 +26,7 @@ struct query {
 	unsigned n;
 	unsigned tries[TW_NET_PORTS];
 	enum tw_err err;    /* why nobody has answered */
+	bool replied;	    /* somebody has said a word */
 	uint64_t next, end; /* when more are asked, and nobody any more */
 };
 
@@ -130,22 +134,44 @@ static enum tw_err query_progress(struct tw_net_link *l)
 	return err == TW_OK ? query_answered(l) : err;
 }
 
+/* Goes on as far as it is asked for. */
+static enum tw_err query_step(struct tw_net_link *l, const struct tw_host_boards *boards)
+{
+	int error;
+
+	if (boards)
+		return query_progress(l);
+	error = tw_net_sock_error(l);
+	return error ? tw_net_err_of(error) : TW_OK;
+}
+
+/* The rest of the proof may take longer. */
+static void query_progressed(struct query *q, const struct tw_net_link *l)
+{
+	if (q->replied || l->channel <= TW_NET_HELLO)
+		return;
+	q->replied = true;
+	q->end = l->begun + tw_clock_us(1000ull * tw_settings.connect_timeout);
+}
+
 /* Goes on with those that have answered something. */
 static bool query_continue(struct query *q, const struct pollfd *p, struct tw_host_boards *boards)
 {
 	/* From the last one on: others take the places of those that end. */
 	for (unsigned i = q->n; i-- > 0;) {
 		struct tw_net_link *l = q->of[i];
-		enum tw_err err = p[i].revents ? query_progress(l) : TW_AGAIN;
+		enum tw_err err = p[i].revents ? query_step(l, boards) : TW_AGAIN;
 		unsigned port = l->port;
 
+		query_progressed(q, l);
 		if (l->channel == TW_NET_DIALING && err == TW_AGAIN &&
 		    tw_clock() - l->begun >= tw_clock_us(REACH_US))
 			err = TW_ETIMEDOUT;
 		if (err == TW_AGAIN)
 			continue;
 		if (err == TW_OK) {
-			*boards = l->in.ctrl.boards;
+			if (boards)
+				*boards = l->in.ctrl.boards;
 			return true;
 		}
 		if (l->channel == TW_NET_DIALING && err != TW_ECLOSED)
@@ -192,18 +218,36 @@ static bool ask_all(struct query *q, struct tw_host_boards *boards)
 	return false;
 }
 
+/* Its system has taken the calls, and no process has. */
+static void report_silent(struct query *q)
+{
+	char address[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 8], cause[160];
+
+	q->err = TW_ETIMEDOUT;
+	snprintf(who, sizeof(who), "host %s", tw_inet_text(q->to, address, sizeof(address)));
+	snprintf(cause, sizeof(cause),
+		 "it was asked for its boards, and its process that listens at TCP port %u has not "
+		 "answered",
+		 tw_net_names_port(q->of[0]->port));
+	tw_report(TW_LOG_ERROR, who, cause,
+		  "perhaps the process is stopped: let it go on, or end it (ss -tlnp there)");
+}
+
 enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_boards *boards)
 {
 	uint64_t now = tw_clock();
 	struct query q = {.to = at,
 			  .err = TW_ECLOSED,
 			  .next = now + tw_clock_us(TW_NET_SILENT_US),
-			  .end = now + tw_clock_us(1000ull * tw_settings.connect_timeout)};
+			  .end = now + tw_clock_us(tw_min(1000ull * tw_settings.connect_timeout,
+							  (uint64_t)SPEAK_US))};
 
 	if (!tw_driver_any(tw_settings.providers) || !tw_net_auth())
 		return TW_EPERM;
 	if (ask_all(&q, boards))
 		q.err = TW_OK;
+	else if (q.n && !q.replied)
+		report_silent(&q);
 	while (q.n)
 		query_end(&q, q.n - 1);
 	return q.err;
