@@ -188,6 +188,22 @@ static inline bool tw_mutex_lock_once(pthread_mutex_t *mutex, bool *inside)
 	return true;
 }
 
+/* The same, and false if another thread holds the mutex. */
+static inline bool tw_mutex_try_once(pthread_mutex_t *mutex, bool *inside)
+{
+	if (*inside)
+		return false;
+	*inside = true;
+	/* [handler] */
+	tw_barrier_compiler();
+	if (pthread_mutex_trylock(mutex) == 0)
+		return true;
+	/* [handler] */
+	tw_barrier_compiler();
+	*inside = false;
+	return false;
+}
+
 static inline void tw_mutex_unlock_once(pthread_mutex_t *mutex, bool *inside)
 {
 	pthread_mutex_unlock(mutex);

@@ -161,7 +161,7 @@ static void say_connected(const struct tw_peer *p, bool made)
 
 	if (tw_settings.log < TW_LOG_INFO)
 		return;
-	tw_failure_who(who, sizeof(who), p->addr.where);
+	tw_failure_who(who, sizeof(who), p->ep, p->addr.where);
 	locate_peer(p, where, sizeof(where));
 	if (made)
 		snprintf(took, sizeof(took), ", in %.3f ms",
@@ -202,6 +202,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 	}
 	if (r->deadline != TW_FOREVER)
 		tw_timer(&ep->host, r->deadline);
+	tw_timer(&ep->host, tw_clock() + tw_clock_us(TW_LONG_US));
 	if (p) {
 		tw_list_add_tail(&p->connects, &r->link);
 		return;
@@ -242,6 +243,31 @@ static void request_expired(struct tw_peer *p, struct tw_req *r)
 	end_request(p->ep, r, why);
 }
 
+/* A request that has long to wait yet; how others end is said soon. */
+static const struct tw_req *long_request(const struct tw_peer *p, uint64_t now)
+{
+	tw_list_walk(&p->connects, struct tw_req, r, link)
+		if (r->extra & TW_X_LATER || r->deadline > now + tw_clock_us(3ull * TW_LONG_US))
+			return r;
+	return NULL;
+}
+
+/* Says for whom the program waits. Returns the tick at which that is due, or 0. */
+static uint64_t say_awaited(struct tw_peer *p, uint64_t now)
+{
+	uint64_t due = p->begun + tw_clock_us(TW_LONG_US);
+	const struct tw_req *r = p->awaited ? NULL : long_request(p, now);
+	enum tw_status why;
+
+	if (!r || now < due)
+		return r ? due : 0;
+	p->awaited = true;
+	why = r->status ? r->status : p->trouble ? p->trouble->why : TW_S_TIMEOUT;
+	tw_failure_note(p, why, false);
+	tw_failure_report(NULL, p->ep, p->addr.where, why);
+	return 0;
+}
+
 static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 {
 	uint64_t next = 0;
@@ -252,9 +278,12 @@ static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 		else if (r->deadline != TW_FOREVER)
 			next = tw_earlier(next, r->deadline);
 	}
-	if (tw_list_empty(&p->connects))
+	if (tw_list_empty(&p->connects)) {
 		connect_give_up(p);
-	else if (p->retry && p->retry <= now)
+		return next;
+	}
+	next = tw_earlier(next, say_awaited(p, now));
+	if (p->retry && p->retry <= now)
 		connect_attempt(p);
 	return tw_earlier(next, p->state == TW_PEER_CONNECTING ? p->retry : 0);
 }

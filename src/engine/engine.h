@@ -36,8 +36,13 @@ void tw_end(void);
 
 /* failure.c ---------------------------------------------------------------- */
 
-/* "endpoint 3 of beta:0"; where is NIC id and endpoint id, as in an address. No lock. */
-void tw_failure_who(char *out, size_t size, uint64_t where);
+#define TW_LONG_US 3000000 /* a program that waits so long may wait for ever, and is to learn for whom */
+
+/*
+ * "endpoint 3 of beta:0", or "node 2 (endpoint 1026 of beta:0)" if the interface has a name for it;
+ * where is NIC id and endpoint id, as in an address.
+ */
+void tw_failure_who(char *out, size_t size, const struct tw_ep *ep, uint64_t where);
 /* The provider's upcall `trouble'. */
 void tw_failure_trouble(struct tw_host *host, void *peer, enum tw_err why, const char *cause,
 			const char *advice);
@@ -49,11 +54,12 @@ void tw_failure_note(struct tw_peer *p, enum tw_status why, bool say);
 void tw_failure_again(struct tw_peer *p, enum tw_err why);
 /* Whether a provider has said why the last connect that failed, to there, ended so. */
 bool tw_failure_explained(const struct tw_ep *ep, uint64_t where, enum tw_status why);
-/* Logs "endpoint 3 of beta:0: cause; advice", as tw_report(). */
-void tw_failure_report(const struct tw_ep *ep, uint64_t where, enum tw_status why);
 /* "what: endpoint 3 of beta:0: cause; advice" of a connect; TW_REPORT_SIZE bytes are enough. */
 void tw_failure_text(char *out, size_t size, const char *what, const struct tw_ep *ep,
 		     uint64_t where, enum tw_status why);
+/* Logs that text, or without what (NULL) from the endpoint on, as tw_report(). */
+void tw_failure_report(const char *what, const struct tw_ep *ep, uint64_t where,
+		       enum tw_status why);
 
 /* endpoint.c ------------------------------------------------------------- */
 

@@ -6,12 +6,16 @@
 #include "base/report.h"
 #include "engine/engine.h"
 
-void tw_failure_who(char *out, size_t size, uint64_t where)
+void tw_failure_who(char *out, size_t size, const struct tw_ep *ep, uint64_t where)
 {
-	char host[TW_REPORT_SIZE / 2];
+	bool (*called)(const struct tw_ep *, uint64_t, char *, size_t) = ep->iface->called;
+	char host[TW_REPORT_SIZE / 2], name[32];
+	bool has_name;
 
 	tw_nic_text(where >> 16, host, sizeof(host));
-	snprintf(out, size, "endpoint %u of %s", (unsigned)(where & 0xffff), host);
+	has_name = called && called(ep, where, name, sizeof(name));
+	snprintf(out, size, "%s%sendpoint %u of %s%s", has_name ? name : "", has_name ? " (" : "",
+		 (unsigned)(where & 0xffff), host, has_name ? ")" : "");
 }
 
 void tw_failure_forget(struct tw_peer *p)
@@ -64,7 +68,7 @@ void tw_failure_note(struct tw_peer *p, enum tw_status why, bool say)
 	ep->failure.why = (uint8_t)why;
 	ep->failure_of = p->addr.where;
 	if (say)
-		tw_failure_report(ep, p->addr.where, why);
+		tw_failure_report(NULL, ep, p->addr.where, why);
 }
 
 void tw_failure_again(struct tw_peer *p, enum tw_err why)
@@ -98,22 +102,31 @@ static const char *failure_cause(const struct tw_ep *ep, uint64_t where, enum tw
 	return ep->failure.cause;
 }
 
-void tw_failure_report(const struct tw_ep *ep, uint64_t where, enum tw_status why)
+/* With what it means for the program, if that is known. */
+static void failure_subject(char *out, size_t size, const char *what, const struct tw_ep *ep,
+			    uint64_t where)
+{
+	char who[TW_REPORT_SIZE / 2 + 64];
+
+	tw_failure_who(who, sizeof(who), ep, where);
+	snprintf(out, size, "%s%s%s", what ? what : "", what ? ": " : "", who);
+}
+
+void tw_failure_report(const char *what, const struct tw_ep *ep, uint64_t where, enum tw_status why)
 {
 	const char *advice, *cause = failure_cause(ep, where, why, &advice);
-	char who[TW_REPORT_SIZE / 2 + 32];
+	char subject[TW_REPORT_SIZE];
 
-	tw_failure_who(who, sizeof(who), where);
-	tw_report(TW_LOG_ERROR, who, cause, advice);
+	failure_subject(subject, sizeof(subject), what, ep, where);
+	tw_report(TW_LOG_ERROR, subject, cause, advice);
 }
 
 void tw_failure_text(char *out, size_t size, const char *what, const struct tw_ep *ep,
 		     uint64_t where, enum tw_status why)
 {
 	const char *advice, *cause = failure_cause(ep, where, why, &advice);
-	char who[TW_REPORT_SIZE / 2 + 32], to[TW_REPORT_SIZE];
+	char subject[TW_REPORT_SIZE];
 
-	tw_failure_who(who, sizeof(who), where);
-	snprintf(to, sizeof(to), "%s: %s", what, who);
-	tw_report_text(out, size, to, cause, advice);
+	failure_subject(subject, sizeof(subject), what, ep, where);
+	tw_report_text(out, size, subject, cause, advice);
 }

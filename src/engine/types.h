@@ -307,6 +307,7 @@ struct tw_peer {
 	uint32_t numsgs;	 /* unexpected messages that refer to it */
 	uint32_t asked;		 /* CANCELs without a reply */
 	bool silent;		 /* one of them is overdue */
+	bool awaited;		 /* it was said that it is connected to for long */
 	uint16_t failed;	 /* connects in a row, until they are a limit apart */
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
@@ -348,6 +349,8 @@ struct tw_interface {
 	void (*whole)(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req *fetched);
 	/* Whether an endpoint may connect that presents the filter. NULL: each may. */
 	bool (*admits)(struct tw_ep *ep, uint64_t where);
+	/* How the program names an endpoint, as "node 3"; false: it has no name. For messages. */
+	bool (*called)(const struct tw_ep *ep, uint64_t where, char *out, size_t size);
 	/* An active message has arrived: tw_am_send(). */
 	void (*am_handler)(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
 			   uint32_t len);

@@ -246,16 +246,16 @@ static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d, enum tw_sta
 
 	if (tw_board_of(d->where >> 16, &board)) {
 		if (explained)
-			tw_failure_report(ep, d->where, why);
+			tw_failure_report(NULL, ep, d->where, why);
 		return;
 	}
 	/* Only then another board may do. */
 	if (why != TW_S_UNKNOWN && (why != TW_S_TIMEOUT || explained)) {
-		tw_failure_report(ep, d->where, why);
+		tw_failure_report(NULL, ep, d->where, why);
 		return;
 	}
 	tw_boards(&boards);
-	tw_failure_who(who, sizeof(who), d->where);
+	tw_failure_who(who, sizeof(who), ep, d->where);
 	snprintf(cause, sizeof(cause), "board %s (endpoint %u) does not reach it%s%.80s",
 		 boards[ep->board].ifname, ep->host.self.endpoint_id, explained ? ": " : "",
 		 explained ? ep->failure.cause : "");

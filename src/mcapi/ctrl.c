@@ -91,13 +91,24 @@ static bool node_admits(struct tw_ep *ep, uint64_t where)
 	if (tw_board_of(where >> 16, &board) == tw_topology_node_board(node, &board) &&
 	    (m->state != TW_MEMBER_HERE || m->addr.where == where))
 		return true;
-	tw_failure_who(who, sizeof(who), where);
+	tw_failure_who(who, sizeof(who), ep, where);
 	snprintf(cause, sizeof(cause), "it says that it is node %u, which lives elsewhere", node);
 	/* The advice names the process: any number of them may say so, and one line is enough. */
 	snprintf(advice, sizeof(advice), "set the same TAGWIRE_NODES in all processes; it is %s",
 		 who);
 	tw_report(TW_LOG_ERROR, "a process", cause, advice);
 	return false;
+}
+
+static bool node_called(const struct tw_ep *ep, uint64_t where, char *out, size_t size)
+{
+	const struct tw_mcapi_node *n = ep->owner;
+	uint32_t node = tw_mcapi_node_at(where);
+
+	if (node >= TW_MAX_NODES || n->peers[node].where != where)
+		return false;
+	snprintf(out, size, "node %u", node);
+	return true;
 }
 
 static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
@@ -228,7 +239,10 @@ static uint64_t ctrl_expire(struct tw_ep *ep, uint64_t now)
 	struct tw_mcapi_node *n = ep->owner;
 
 	tw_mcapi_gets_search(n);
-	return ep->armed && !tw_list_empty(&n->gets) ? now + tw_clock_us(TW_MCAPI_SEARCH_US) : 0;
+	return tw_earlier(tw_mcapi_gets_say(n, now),
+			  ep->armed && !tw_list_empty(&n->gets)
+				  ? now + tw_clock_us(TW_MCAPI_SEARCH_US)
+				  : 0);
 }
 
 _Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for both");
@@ -236,6 +250,7 @@ _Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for b
 const struct tw_interface tw_mcapi_interface = {
 	.unexpected = tw_mcapi_unexpected,
 	.admits = node_admits,
+	.called = node_called,
 	.am_handler = on_am,
 	.attend = tw_group_attend,
 	.down = tw_group_down,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.2: endpoints, and finding those of other nodes. */
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/report.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
@@ -213,11 +215,44 @@ static void endp_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request 
 	tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
 }
 
+static void endp_say(struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m)
+{
+	char who[TW_REPORT_SIZE / 2], port[TW_REPORT_SIZE / 2 + 32];
+
+	tw_failure_who(who, sizeof(who), n->ep, m->ctrl_req.r.to->where);
+	snprintf(port, sizeof(port), "port %u of %s", (unsigned)m->endpoint & 0xffff, who);
+	tw_report(TW_LOG_ERROR, port, "the node runs, and has not created this endpoint",
+		  "it must call mcapi_create_endpoint with this port");
+}
+
+uint64_t tw_mcapi_gets_say(struct tw_mcapi_node *n, uint64_t now)
+{
+	uint64_t next = 0;
+
+	tw_list_walk(&n->group.requests, struct tw_mcapi_ctrl_request, q, r.link) {
+		struct tw_mcapi_mreq *m = tw_container(q, struct tw_mcapi_mreq, ctrl_req);
+
+		if (q->on_reply != endp_on_reply || !m->retry)
+			continue;
+		/* That a node is not there is said by the engine. */
+		if (q->r.to->state != TW_MEMBER_HERE) {
+			m->retry = now + tw_clock_us(TW_LONG_US);
+		} else if (m->retry <= now) {
+			m->retry = 0;
+			endp_say(n, m);
+		}
+		next = tw_earlier(next, m->retry);
+	}
+	return next;
+}
+
 /* The node may begin later. */
 static void endp_search(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	uint32_t node = tw_mcapi_node_of(m->endpoint);
 
+	m->retry = tw_clock() + tw_clock_us(TW_LONG_US);
+	tw_timer(&n->ep->host, m->retry);
 	tw_member_search_for(&n->peers[node], tw_settings.connect_timeout);
 	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
 			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});

@@ -78,7 +78,7 @@ struct tw_mcapi_mreq {
 	size_t len;
 	mcapi_endpoint_t endpoint; /* its destination or receiver */
 	union {
-		uint64_t retry; /* GET: tick of the next request */
+		uint64_t retry; /* GET: tick of the next request; meanwhile, when it is said */
 		uint64_t match; /* MSG_SEND */
 	};
 	struct tw_req *carrier; /* the engine's, or NULL */
@@ -294,6 +294,8 @@ void tw_mcapi_endps_fini(struct tw_mcapi_node *n);
 void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
 /* Requests endpoints again from nodes that were not there. */
 void tw_mcapi_gets_search(struct tw_mcapi_node *n);
+/* Says which endpoints other nodes have not created for long. Returns the next tick, or 0. */
+uint64_t tw_mcapi_gets_say(struct tw_mcapi_node *n, uint64_t now);
 /* A request of another node, with a deferred reply. */
 struct tw_mcapi_pending {
 	struct tw_list link; /* on node->pending */

@@ -6,7 +6,10 @@
 #include "mx/mx_internal.h"
 
 const struct tw_interface tw_mx_interface = {
-	.name = "mx", .ids = MX_MAX_ENDPOINTS, .ep_size = sizeof(struct tw_mx_ep)};
+	.name = "mx",
+	.called = tw_mx_job_called,
+	.ids = MX_MAX_ENDPOINTS,
+	.ep_size = sizeof(struct tw_mx_ep)};
 
 static mx_return_t read_param(const mx_param_t *p, struct tw_open *how, mx_error_handler_t *handler,
 			      uint64_t *context_mask)

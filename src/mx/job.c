@@ -96,6 +96,24 @@ mx_return_t mx_job_exchange(mx_endpoint_t endpoint)
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }
 
+/* Not while another thread exchanges: it may wait for long, and the endpoint is locked here. */
+bool tw_mx_job_called(const struct tw_ep *ep, uint64_t where, char *out, size_t size)
+{
+	uint32_t rank = 0;
+	bool found;
+
+	(void)ep;
+	if (!tw_mutex_try_once(&mutex, &inside))
+		return false;
+	while (all && rank < job.size && all[rank] != where)
+		rank++;
+	found = all && rank < job.size;
+	tw_mutex_unlock_once(&mutex, &inside);
+	if (found)
+		snprintf(out, size, "rank %u", rank);
+	return found;
+}
+
 static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
 {
 	mx_return_t rc;

@@ -69,6 +69,8 @@ void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r);
 bool tw_mx_ready(void);
 void tw_mx_job_end(void);
 void tw_mx_job_forked(void);
+/* The hook of tw_mx_interface: "rank 3", after mx_job_exchange(). */
+bool tw_mx_job_called(const struct tw_ep *ep, uint64_t where, char *out, size_t size);
 
 /*
  * Reports a failure to the error handler in force (the endpoint's, else the global one)

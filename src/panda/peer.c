@@ -38,17 +38,13 @@ static struct tw_panda_peer *peer_at(struct tw_member *m)
 /* It was never reached, or it has ended. Receives name no platform, so none of them ends. */
 static void lost_text(const struct tw_panda_peer *peer, bool waited)
 {
-	char what[48], text[TW_REPORT_SIZE];
-
 	if (peer->m.why == TW_S_OK) {
 		tw_log(waited ? TW_LOG_ERROR : TW_LOG_INFO, "platform %u is gone%s", pid_of(peer),
 		       waited ? ", with messages that it has not acknowledged" : "");
 		return;
 	}
-	snprintf(what, sizeof(what), "platform %u is lost", pid_of(peer));
-	tw_failure_text(text, sizeof(text), what, peer->m.group->ep, peer->m.where,
-			(enum tw_status)peer->m.why);
-	tw_log(TW_LOG_ERROR, "%s; receives of its messages do not end", text);
+	tw_failure_report("sends are lost, and receives do not end", peer->m.group->ep,
+			  peer->m.where, (enum tw_status)peer->m.why);
 }
 
 void tw_panda_lost(struct tw_member *m)
@@ -240,6 +236,17 @@ static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void 
 		tw_panda_acknowledged(ep, peer_at(p->context), (uint32_t)n);
 }
 
+static bool peer_called(const struct tw_ep *ep, uint64_t where, char *out, size_t size)
+{
+	(void)ep;
+	for (uint32_t i = 0; i < tw_panda.job.size; i++)
+		if (tw_panda.peers[i].m.where == where) {
+			snprintf(out, size, "platform %u", i);
+			return true;
+		}
+	return false;
+}
+
 static uint64_t peer_expire(struct tw_ep *ep, uint64_t now)
 {
 	(void)ep;
@@ -265,6 +272,7 @@ const struct tw_interface tw_panda_interface = {
 	.am_handler = on_acks,
 	.attend = tw_panda_attend,
 	.down = tw_group_down,
+	.called = peer_called,
 	.expire = peer_expire,
 	.name = "panda",
 	.first_id = FIRST_ID,

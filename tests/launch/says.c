@@ -25,6 +25,7 @@
  *				its id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint
  *				of another
+ *	says port N OTHER PORT	the same, for that port of the other
  *	says holder N		an MRAPI node that has mutex 7, says so, and waits for the end of
  *				its input
  *	says locker N		an MRAPI node that finds mutex 7, says so, and waits for it
@@ -264,7 +265,7 @@ static void connect_to_rank(uint32_t rank, uint32_t timeout)
 	mx_job_connect(endpoint, rank, 1, timeout, &addr);
 }
 
-static void node(unsigned number, unsigned other)
+static void node(unsigned number, unsigned other, unsigned port)
 {
 	mcapi_version_t version;
 	mcapi_status_t status;
@@ -273,7 +274,7 @@ static void node(unsigned number, unsigned other)
 	mcapi_create_endpoint(1, &status);
 	printf("node %u waits: %d\n", number, (int)getpid());
 	fflush(stdout);
-	mcapi_get_endpoint(other, 1, &status);
+	mcapi_get_endpoint(other, port, &status);
 }
 
 static bool begin_member(mrapi_node_t number)
@@ -382,7 +383,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "queues")) {
 		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {
-		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
+		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]), 1);
+	} else if (!strcmp(what, "port") && argc == 5) {
+		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]), (unsigned)atoi(argv[4]));
 	} else if (!strcmp(what, "holder") && argc == 3) {
 		holder((mrapi_node_t)atoi(argv[2]));
 	} else if (!strcmp(what, "locker") && argc == 3) {
