@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/inet.h"
 #include "hostcheck.h"
+#include "shmem/sock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -123,6 +125,21 @@ static int try_pidfd(void)
 #endif
 }
 
+/* Of a process that need not have a number here. */
+static int try_peer_pidfd(void)
+{
+	int pair[2], pidfd = -1, err;
+	socklen_t len = sizeof(pidfd);
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return errno;
+	err = getsockopt(pair[0], SOL_SOCKET, TW_PEERPIDFD, &pidfd, &len) < 0 ? errno
+									      : opened(pidfd);
+	close(pair[0]);
+	close(pair[1]);
+	return err;
+}
+
 static int try_tls(void)
 {
 	return tw_inet_has_tls() ? 0 : errno;
@@ -148,6 +165,8 @@ static const struct {
 	 "long messages are copied twice, through the ring; see tagwire(7)", false},
 	{"membarrier", try_membarrier, "each call takes a locked instruction more", false},
 	{"pidfd_open", try_pidfd, "a dead process with living children is noticed late", false},
+	{"SO_PEERPIDFD", try_peer_pidfd,
+	 "the same, if it is in another PID namespace; Linux 6.5 has it", false},
 	{"TLS of TCP sockets", try_tls, "TAGWIRE_ENCRYPT=1 reaches no other host; modprobe tls",
 	 false},
 	{"/proc", try_proc, "scalar channels use packets, and mrapi_initialize takes longer", false},
@@ -201,6 +220,23 @@ static void put_quota(struct table *t)
 	    limited ? "polling uses it up: let calls wait instead" : NULL);
 }
 
+/* As far as it is given: the others are the library's choice. */
+static void put_directory(struct table *t)
+{
+	const char *dir = getenv("TAGWIRE_DIR");
+	struct stat st;
+	int err = 0;
+
+	if (!dir || !*dir)
+		return;
+	if (stat(dir, &st) < 0)
+		err = errno == ENOENT ? 0 : errno; /* the library makes it */
+	else if (st.st_uid != geteuid() || st.st_mode & 077)
+		err = EPERM;
+	put(t, "TAGWIRE_DIR", err ? strerror(err) : "yes",
+	    err ? "containers with other networks are reached over tcp" : NULL);
+}
+
 bool hostcheck(enum table_format format)
 {
 	bool complete = true;
@@ -220,6 +256,7 @@ bool hostcheck(enum table_format format)
 	put_limit(&t, "address space, bytes", RLIMIT_AS, 1 << 30, "rings and segments may not fit");
 	put_processors(&t);
 	put_quota(&t);
+	put_directory(&t);
 	table_close(&t);
 	return complete;
 }

@@ -310,7 +310,7 @@ static enum tw_err session_do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->name_lock = (struct tw_sock_listener){{-1, -1}, ""};
+	ep->name_lock = (struct tw_sock_listener){.fd = {-1, -1}};
 	ep->sought.fd = ep->found.fd = -1;
 	ep->polled = true;
 	tw_list_init(&ep->links);

@@ -67,8 +67,13 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 
 static void watch_process(struct tw_shm_link *l)
 {
+	bool other = l->link.pid != tw_sys_pid();
+
+	/* Before Linux 6.5 by its number. */
+	if (other)
+		l->pidfd = tw_sock_pidfd(l->sock);
 #ifdef SYS_pidfd_open
-	if (l->link.pid > 0 && l->link.pid != tw_sys_pid())
+	if (other && l->pidfd < 0 && l->link.pid > 0)
 		l->pidfd = tw_fd_own((int)syscall(SYS_pidfd_open, l->link.pid, 0));
 #endif
 	l->pid_watch.ready = pid_ready;
@@ -220,10 +225,12 @@ static void conn_ready(struct tw_watch *w, uint32_t events)
 	}
 }
 
-/* Takes a socket into use, on either side. */
-static enum tw_err conn_adopt(struct tw_shm_link *l, int sock)
+/* Takes a socket into use, on either side. alone: only this user reaches the listener. */
+static enum tw_err conn_adopt(struct tw_shm_link *l, int sock, bool alone)
 {
-	if (tw_sock_peer(sock, &l->link.pid)) {
+	int err = tw_sock_peer(sock, &l->link.pid);
+
+	if (err && !(err == TW_SOCK_UNNAMED && alone)) {
 		tw_fd_close(sock);
 		return TW_EPERM;
 	}
@@ -268,7 +275,9 @@ static enum tw_err conn_introduce(struct tw_shm_link *l)
 enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 {
 	int sock;
-	enum tw_err err = tw_shm_dial(l->to_nic, l->to_eid, &sock);
+	enum tw_err err = tw_host_has(l->ep->host, l->to_nic)
+				  ? tw_shm_dial(l->to_nic, l->to_eid, &sock)
+				  : tw_shm_dial_shared(l->to_nic, l->to_eid, &sock);
 
 	if (err == TW_AGAIN) {
 		l->state = TW_SHM_RETRY;
@@ -282,7 +291,7 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 			"it is another user's, who shares no memory with this one",
 			"TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
 	if (err == TW_OK)
-		err = conn_adopt(l, sock);
+		err = conn_adopt(l, sock, true);
 	return err == TW_OK ? conn_introduce(l) : err;
 }
 
@@ -315,7 +324,7 @@ static void make_space(struct tw_shm_ep *ep)
 	tw_shm_link_end(out);
 }
 
-static void conn_accept_one(struct tw_shm_ep *ep, int sock)
+static void conn_accept_one(struct tw_shm_ep *ep, int sock, bool alone)
 {
 	struct tw_shm_link *l;
 
@@ -327,7 +336,7 @@ static void conn_accept_one(struct tw_shm_ep *ep, int sock)
 		return;
 	}
 	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	if (conn_adopt(l, sock) != TW_OK) {
+	if (conn_adopt(l, sock, alone) != TW_OK) {
 		tw_shm_link_end(l);
 		return;
 	}
@@ -345,15 +354,18 @@ static void watch_listener(struct tw_shm_ep *ep, uint32_t events)
 }
 
 /* Whether there are descriptors for those that wait. */
-static bool conn_accept_at(struct tw_shm_ep *ep, int listener)
+static bool conn_accept_at(struct tw_shm_ep *ep, unsigned which)
 {
+	bool alone = which == TW_SOCK_OWN && ep->listener.alone;
+	int listener = ep->listener.fd[which];
+
 	/* Bounded: connections that still wait are reported again. */
 	for (unsigned i = 0; i < ACCEPTS; i++) {
 		int sock = tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (sock < 0)
 			return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-		conn_accept_one(ep, tw_fd_own(sock));
+		conn_accept_one(ep, tw_fd_own(sock), alone);
 	}
 	return true;
 }
@@ -366,7 +378,7 @@ static void conn_listener_ready(struct tw_watch *w, uint32_t events)
 	(void)events;
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
 		if (ep->listener.fd[i] >= 0)
-			all &= conn_accept_at(ep, ep->listener.fd[i]);
+			all &= conn_accept_at(ep, i);
 	if (all)
 		return;
 	/* Out of descriptors: the listener would stay readable, so stop watching it for a while. */

@@ -10,16 +10,11 @@
 static void shm_make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpoint_id)
 {
 	tw_sock_name(name, "%012llx-%u", (unsigned long long)nic_id, endpoint_id);
+	name->shared = true;
 }
 
-enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
+static enum tw_err shm_dialled(int err, int *fd)
 {
-	struct tw_sock_name name;
-	int err;
-
-	*fd = -1;
-	shm_make_name(&name, nic_id, endpoint_id);
-	err = tw_sock_dial(fd, &name);
 	switch (err) {
 	case 0:
 		return TW_OK;
@@ -37,6 +32,27 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 	/* After a refusal it is left. */
 	tw_fd_close(*fd);
 	return err == TW_SOCK_FOREIGN ? TW_EPERM : TW_ECLOSED;
+}
+
+enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
+{
+	struct tw_sock_name name;
+
+	*fd = -1;
+	shm_make_name(&name, nic_id, endpoint_id);
+	return shm_dialled(tw_sock_dial(fd, &name), fd);
+}
+
+enum tw_err tw_shm_dial_shared(uint64_t nic_id, uint32_t endpoint_id, int *fd)
+{
+	struct tw_sock_name name;
+	enum tw_err err;
+
+	*fd = -1;
+	shm_make_name(&name, nic_id, endpoint_id);
+	err = shm_dialled(tw_sock_dial_shared(fd, &name), fd);
+	/* It may be on another host. */
+	return err == TW_ECLOSED ? TW_EUNREACH : err;
 }
 
 enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_listener *l)

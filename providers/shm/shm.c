@@ -363,7 +363,8 @@ static bool shm_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id
 	struct tw_shm_ep *ep = instance;
 
 	(void)endpoint_id;
-	return tw_host_has(ep->host, nic_id);
+	/* That directory may be shared with other network namespaces. */
+	return tw_host_has(ep->host, nic_id) || *tw_settings.dir;
 }
 
 static void shm_do_close(void *instance)
@@ -397,7 +398,7 @@ static enum tw_err shm_do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->listener = (struct tw_sock_listener){{-1, -1}, ""};
+	ep->listener = (struct tw_sock_listener){.fd = {-1, -1}};
 	ep->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
 	tw_ring_share_init(&ep->share, tw_settings.ring_bytes);
 	tw_list_init(&ep->deferred);

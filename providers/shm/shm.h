@@ -114,6 +114,8 @@ enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_
 pid_t tw_shm_holder(uint64_t nic_id, uint32_t endpoint_id);
 /* TW_AGAIN when the listener's queue is full; TW_EPERM: another user's, which was logged. */
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
+/* As tw_shm_dial(), in another network namespace. TW_EUNREACH: TAGWIRE_DIR does not have it. */
+enum tw_err tw_shm_dial_shared(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 
 /* conn.c */
 /* A segment of two rings, with their first pages. */

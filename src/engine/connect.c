@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connecting. A peer has at most one attempt at a time, which serves all requests. If both sides
- * start at once, the attempt of the side with the smaller (NIC id, endpoint id, session) continues,
- * and the other side waits for it. A failed attempt is repeated if the request allows that the
- * other endpoint opens later (TW_X_LATER).
+ * start at once, one attempt continues, and the other side waits for it: one by shared memory, else
+ * that of the side with the smaller (NIC id, endpoint id, session). A failed attempt is repeated if
+ * the request allows that the other endpoint opens later (TW_X_LATER).
  */
 #include <stdio.h>
 
@@ -324,6 +324,18 @@ static bool connect_before(const struct tw_ident *a, const struct tw_ident *b)
 	return a->session < b->session;
 }
 
+/*
+ * Of two attempts that cross, whether the other side's stands. One by shared memory does: only
+ * one of two containers may have found the other there.
+ */
+static bool incoming_stands(const struct tw_link *in, const struct tw_ident *other,
+			    const struct tw_link *out, const struct tw_ident *me)
+{
+	bool near = in->provider->wake;
+
+	return near != (out->provider->wake != NULL) ? near : connect_before(other, me);
+}
+
 enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 				const struct tw_ident *other, struct tw_ident *me)
 {
@@ -356,7 +368,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		p = tw_peer_find(ep, tw_where(other));
 	}
 	if (p && p->link) {
-		if (!connect_before(other, &host->self))
+		if (!incoming_stands(link, other, p->link, &host->self))
 			return TW_ECROSS;
 		p->link->provider->disconnect(p->link);
 		p->link = NULL;

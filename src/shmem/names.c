@@ -5,6 +5,10 @@
  * the name then removes it. And among the abstract names of the network namespace, for processes
  * that see other files: there other users can take names, so both sides check each other's user,
  * and who finds a name taken uses the next suffix if it has no place in a directory.
+ *
+ * Containers may share a directory, and nothing else (decision 183). TAGWIRE_DIR then has the
+ * shared names of all their network namespaces. Where a user has no id in the user namespace of the
+ * other, the directory takes the place of ids: only this user reaches it.
  */
 #include <dirent.h>
 #include <stdarg.h>
@@ -24,6 +28,7 @@
 
 #define PLACES 3
 #define PREFIX "tagwire-" /* of every name */
+#define OWN_FILE 80	  /* bytes of one in a directory */
 #define SUFFIXES 4
 #define LOCK_TRIES 1000 /* of a millisecond; then whoever has the lock is stopped */
 
@@ -39,6 +44,7 @@ void tw_sock_name(struct tw_sock_name *name, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(name->text, sizeof(name->text), format, args);
 	va_end(args);
+	name->shared = false;
 }
 
 /* ------------------------------------------------------------------ places */
@@ -86,7 +92,6 @@ static void place_unlock(const struct place *p)
 	tw_sys_flock(p->fd, LOCK_UN);
 }
 
-/* A directory may be shared by network namespaces, which are hosts of their own. */
 static int address_in(struct sockaddr_un *sa, const struct place *p, const char *file)
 {
 	size_t size = sizeof(sa->sun_path);
@@ -96,16 +101,23 @@ static int address_in(struct sockaddr_un *sa, const struct place *p, const char 
 										   : ENAMETOOLONG;
 }
 
-static int own_address(struct sockaddr_un *sa, const struct place *p,
-		       const struct tw_sock_name *name)
+/* As address_in(), in the directory that was opened, whatever its path leads to by now. */
+static void address_by_fd(struct sockaddr_un *sa, const struct place *p, const char *file)
 {
-	char space[64] = "", file[100];
+	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(sa->sun_path, sizeof(sa->sun_path), "/proc/self/fd/%d/%s", p->fd, file);
+}
+
+/* Network namespaces are hosts of their own, which may share a directory. */
+static void own_file(char file[OWN_FILE], const struct tw_sock_name *name)
+{
+	char space[64] = "";
 	uint64_t h;
 
-	tw_sys_readlink("/proc/self/ns/net", space, sizeof(space) - 1);
+	if (!name->shared || !*tw_settings.dir)
+		tw_sys_readlink("/proc/self/ns/net", space, sizeof(space) - 1);
 	h = tw_hash_text(tw_hash_text(TW_HASH_START, space), tw_settings.job);
-	snprintf(file, sizeof(file), PREFIX "%016llx-%s", (unsigned long long)h, name->text);
-	return address_in(sa, p, file);
+	snprintf(file, OWN_FILE, PREFIX "%016llx-%s", (unsigned long long)h, name->text);
 }
 
 static socklen_t open_address(struct sockaddr_un *sa, const struct tw_sock_name *name,
@@ -121,13 +133,19 @@ static socklen_t open_address(struct sockaddr_un *sa, const struct tw_sock_name 
 }
 
 /*
- * Whether a process has the name. It learns nothing of the question: a socket of another type
- * is refused, with another error than one that nobody has.
+ * 0 or an error. The process that has the name learns nothing of it: a socket of another type is
+ * refused (EPROTOTYPE), with another error than one that nobody has.
  */
+static int name_probe(int probe, const struct sockaddr_un *sa)
+{
+	return tw_sys_connect(probe, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ? 0 : errno;
+}
+
 static bool name_taken(int probe, const struct sockaddr_un *sa)
 {
-	return tw_sys_connect(probe, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ||
-	       (errno != ECONNREFUSED && errno != ENOENT);
+	int err = name_probe(probe, sa);
+
+	return err != ECONNREFUSED && err != ENOENT;
 }
 
 /* Removes what killed processes have left. Once: one that is wanted is removed anyway. */
@@ -170,8 +188,11 @@ static int listen_in(struct tw_sock_listener *l, const struct place *p,
 		     const struct tw_sock_name *name, int probe, int backlog)
 {
 	struct sockaddr_un sa;
-	int err = own_address(&sa, p, name);
+	char file[OWN_FILE];
+	int err;
 
+	own_file(file, name);
+	err = address_in(&sa, p, file);
 	if (err)
 		return err;
 	if (name_taken(probe, &sa))
@@ -181,9 +202,13 @@ static int listen_in(struct tw_sock_listener *l, const struct place *p,
 	name_sweep(p, probe);
 	tw_sys_unlink(sa.sun_path);
 	err = name_listen_at(&l->fd[TW_SOCK_OWN], &sa, sizeof(sa), backlog);
-	if (!err)
-		memcpy(l->path, sa.sun_path, sizeof(l->path));
-	return err;
+	if (err)
+		return err;
+	memcpy(l->path, sa.sun_path, sizeof(l->path));
+	/* Not so where another user has put another directory into the path meanwhile. */
+	address_by_fd(&sa, p, file);
+	l->alone = name_probe(probe, &sa) == EPROTOTYPE;
+	return 0;
 }
 
 /* In the first place where that is possible. In none may another process have the name. */
@@ -219,8 +244,13 @@ static int connect_open(int *fd, const struct tw_sock_name *name, unsigned suffi
 {
 	struct sockaddr_un sa;
 	socklen_t len = open_address(&sa, name, suffix);
+	int err = tw_sock_connect(fd, &sa, len);
 
-	return tw_sock_connect(fd, &sa, len);
+	if (err != TW_SOCK_UNNAMED)
+		return err;
+	tw_fd_close(*fd);
+	*fd = -1;
+	return TW_SOCK_FOREIGN;
 }
 
 /* EADDRINUSE: a process of this user has the name. TW_SOCK_FOREIGN: others have all of them. */
@@ -248,7 +278,7 @@ int tw_sock_listen(struct tw_sock_listener *l, const struct tw_sock_name *name, 
 {
 	int err;
 
-	*l = (struct tw_sock_listener){{-1, -1}, ""};
+	*l = (struct tw_sock_listener){.fd = {-1, -1}};
 	err = listen_own(l, name, backlog);
 	if (!err)
 		err = listen_open(l, name, backlog);
@@ -294,21 +324,43 @@ void tw_sock_listen_end(struct tw_sock_listener *l)
 
 /* ----------------------------------------------------------------- calling */
 
+static int dial_in(int *fd, const struct place *p, const struct tw_sock_name *name)
+{
+	struct sockaddr_un sa;
+	char file[OWN_FILE];
+	int err;
+
+	own_file(file, name);
+	if (address_in(&sa, p, file) != 0)
+		return ECONNREFUSED;
+	err = tw_sock_connect(fd, &sa, sizeof(sa));
+	if (err != TW_SOCK_UNNAMED)
+		return err;
+	tw_fd_close(*fd);
+	*fd = -1;
+	address_by_fd(&sa, p, file);
+	err = tw_sock_connect(fd, &sa, sizeof(sa));
+	return err == TW_SOCK_UNNAMED ? 0 : err;
+}
+
 static int dial_own(int *fd, const struct tw_sock_name *name)
 {
 	int err = ECONNREFUSED;
 
 	for (unsigned i = 0; i < PLACES && err == ECONNREFUSED; i++) {
-		struct sockaddr_un sa;
 		struct place p;
 
 		if (!place_open(&p, i, false))
 			continue;
-		if (own_address(&sa, &p, name) == 0)
-			err = tw_sock_connect(fd, &sa, sizeof(sa));
+		err = dial_in(fd, &p, name);
 		tw_fd_close(p.fd);
 	}
 	return err;
+}
+
+int tw_sock_dial_shared(int *fd, const struct tw_sock_name *name)
+{
+	return *tw_settings.dir ? dial_own(fd, name) : ECONNREFUSED;
 }
 
 int tw_sock_dial(int *fd, const struct tw_sock_name *name)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shmem/sock.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/sys.h"
+#include "base/thread.h"
+
+#define NOBODY 65534u /* kernel.overflowuid; if it is another, unnamed users are refused */
 
 int tw_sock_new(void)
 {
@@ -25,11 +29,26 @@ int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len)
 		err = errno == ENOENT ? ECONNREFUSED : errno;
 	if (!err)
 		err = tw_sock_peer(*fd, &pid);
-	if (!err || err == ECONNREFUSED)
+	if (!err || err == ECONNREFUSED || err == TW_SOCK_UNNAMED)
 		return err;
 	tw_fd_close(*fd);
 	*fd = -1;
 	return err;
+}
+
+/* Whether a user namespace has the id that users without one there seem to have. */
+static bool sock_has_nobody(void)
+{
+	TW_NOT_CANCELLED;
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned long first, outside, n;
+	bool has = !f;
+
+	while (f && !has && fscanf(f, "%lu %lu %lu", &first, &outside, &n) == 3)
+		has = NOBODY - first < n;
+	if (f)
+		fclose(f);
+	return has;
 }
 
 int tw_sock_peer(int fd, pid_t *pid)
@@ -40,7 +59,19 @@ int tw_sock_peer(int fd, pid_t *pid)
 	if (tw_sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return errno;
 	*pid = cred.pid;
+	if (cred.uid == NOBODY && !sock_has_nobody())
+		return TW_SOCK_UNNAMED;
 	return cred.uid == tw_sys_euid() ? 0 : TW_SOCK_FOREIGN;
+}
+
+int tw_sock_pidfd(int fd)
+{
+	int pidfd = -1;
+	socklen_t len = sizeof(pidfd);
+
+	if (tw_sys_getsockopt(fd, SOL_SOCKET, TW_PEERPIDFD, &pidfd, &len) < 0)
+		return -1;
+	return tw_fd_own(pidfd);
 }
 
 /* Room for one descriptor more than anybody should send: it would go unnoticed. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sockets between the processes of one user on one host, their names, and descriptors passed
- * over them. A name is one within a network namespace and a job. Results are 0 or an error.
+ * over them. A name is one within a network namespace and a job, or in a job alone if it is shared:
+ * processes of other network namespaces then find it in TAGWIRE_DIR. Results are 0 or an error.
  */
 #ifndef TW_SOCK_H
 #define TW_SOCK_H
@@ -15,12 +16,19 @@
 
 #include "base/compiler.h"
 
+#ifdef SO_PEERPIDFD
+#define TW_PEERPIDFD SO_PEERPIDFD
+#else
+#define TW_PEERPIDFD 77 /* of Linux 6.5; of all processors without numbers of their own */
+#endif
 #define TW_SOCK_FDS 2		      /* most descriptors of a message */
 #define TW_SOCK_FOREIGN EADDRNOTAVAIL /* the other side is another user's */
 #define TW_SOCK_FULL EBUSY	      /* so may this one be, whose queue is full */
+#define TW_SOCK_UNNAMED ENODATA	      /* the other side's user has no id in this user namespace */
 
 struct tw_sock_name {
 	char text[40];
+	bool shared; /* no two network namespaces use it */
 };
 
 /* In a directory that is this user's alone, and abstract. -1: there is none. */
@@ -28,6 +36,7 @@ enum { TW_SOCK_OWN, TW_SOCK_OPEN, TW_SOCK_LISTENERS };
 
 struct tw_sock_listener {
 	int fd[TW_SOCK_LISTENERS];
+	bool alone; /* only this user reaches fd[TW_SOCK_OWN] */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
@@ -51,6 +60,8 @@ void tw_sock_hide(struct tw_sock_listener *l, int other);
  * it has a full queue. TW_SOCK_FOREIGN, TW_SOCK_FULL: others have it, or may have.
  */
 int tw_sock_dial(int *fd, const struct tw_sock_name *name);
+/* As tw_sock_dial(), in TAGWIRE_DIR alone, for a shared name of another network namespace. */
+int tw_sock_dial_shared(int *fd, const struct tw_sock_name *name);
 /*
  * Calls found() with what follows the start, for every name of this network namespace that
  * begins so, of any job. False: the system does not tell.
@@ -61,10 +72,15 @@ bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *re
 /* sock.c */
 /* Non-blocking, close-on-exec, ours to close (base/fds.h); -1 with errno. */
 int tw_sock_new(void);
-/* Connects as tw_sock_dial(), to one address. */
+/* Connects as tw_sock_dial(), to one address. TW_SOCK_UNNAMED: it is connected. */
 int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len);
-/* The process at the other end, if it belongs to this user; 0 when it cannot be named here. */
+/*
+ * The process at the other end, if it belongs to this user; 0 when it cannot be named here.
+ * TW_SOCK_UNNAMED: it is this user's if only this user reaches the socket's file.
+ */
 int tw_sock_peer(int fd, pid_t *pid);
+/* A pidfd of that process, which need not be visible here; -1: the kernel has none. */
+int tw_sock_pidfd(int fd);
 
 /* Sends one message with so many descriptors, without waiting. */
 int tw_sock_send(int fd, const void *msg, size_t len, const int *fds, unsigned nfds);

@@ -350,6 +350,108 @@ Test(shmem, another_host)
 	tw_sock_listen_end(&l);
 }
 
+/* Where they share TAGWIRE_DIR, they share names that no two of them use. */
+Test(shmem, shared_name)
+{
+	struct tw_sock_listener l, there;
+	struct tw_sock_name name;
+	int fd = -1;
+
+	a_name(&name, "pod");
+	name.shared = true;
+	cr_assert_eq(tw_sock_dial_shared(&fd, &name), ECONNREFUSED, "no directory is given");
+	tw_fd_close(fd);
+	use_place("");
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	if (unshare(CLONE_NEWNET) < 0) {
+		tw_sock_listen_end(&l);
+		end_place();
+		cr_skip_test("no network namespaces: %s", strerror(errno));
+	}
+	fd = -1;
+	cr_assert_eq(tw_sock_dial_shared(&fd, &name), 0);
+	tw_fd_close(fd);
+	cr_assert_eq(dial(&name), 0);
+	cr_assert_eq(tw_sock_listen(&there, &name, 1), EADDRINUSE);
+	name.shared = false;
+	cr_assert_eq(dial(&name), ECONNREFUSED);
+	tw_sock_listen_end(&l);
+	end_place();
+}
+
+enum { TO_DIAL, TO_ACCEPT };
+
+struct unnamed {
+	struct tw_sock_name name;
+	int what;
+};
+
+/* In a user namespace without ids, where all users look alike. The result, -1: there is none. */
+static int is_unnamed(void *arg, int fd)
+{
+	const struct unnamed *u = arg;
+	struct tw_sock_listener l;
+	int err = unshare(CLONE_NEWUSER) < 0 ? -1 : 0;
+	pid_t pid;
+	char c;
+
+	if (!err)
+		err = u->what == TO_DIAL ? dial(&u->name) : tw_sock_listen(&l, &u->name, 1);
+	if (twt_put(fd, &err, sizeof(err)))
+		return 1;
+	if (err || u->what == TO_DIAL)
+		return 0;
+	if (twt_get(fd, &c, 1))
+		return 1;
+	err = tw_sock_peer(accept_at(&l, TW_SOCK_OWN), &pid);
+	if (err == TW_SOCK_UNNAMED && l.alone)
+		err = 0;
+	tw_sock_listen_end(&l);
+	return twt_put(fd, &err, sizeof(err));
+}
+
+static void ask_unnamed(struct unnamed *u, int what, struct twt_child *child, int *err)
+{
+	u->what = what;
+	twt_spawn_here(child, is_unnamed, u);
+	cr_assert_eq(twt_get(child->fd, err, sizeof(*err)), 0);
+}
+
+/* Users without ids here are this one if they reach its directory, and strangers elsewhere. */
+Test(shmem, unnamed_users)
+{
+	struct tw_sock_listener l;
+	struct twt_child child;
+	struct unnamed u;
+	int err;
+
+	use_place("");
+	a_name(&u.name, "unnamed");
+	cr_assert_eq(tw_sock_listen(&l, &u.name, 4), 0);
+	ask_unnamed(&u, TO_DIAL, &child, &err);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
+	if (err == -1) {
+		tw_sock_listen_end(&l);
+		end_place();
+		cr_skip_test("no user namespaces");
+	}
+	cr_assert_eq(err, 0);
+	cr_assert_eq(chmod(place, 0701), 0);
+	ask_unnamed(&u, TO_DIAL, &child, &err);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
+	cr_assert_eq(err, TW_SOCK_FOREIGN, "by an abstract name");
+	cr_assert_eq(chmod(place, 0700), 0);
+	tw_sock_listen_end(&l);
+	ask_unnamed(&u, TO_ACCEPT, &child, &err);
+	cr_assert_eq(err, 0);
+	cr_assert_eq(dial(&u.name), 0);
+	cr_assert_eq(twt_put(child.fd, "!", 1), 0);
+	cr_assert_eq(twt_get(child.fd, &err, sizeof(err)), 0);
+	cr_assert_eq(err, 0);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
+	end_place();
+}
+
 /* ------------------------------------------------------------- descriptors */
 
 static unsigned open_fds(void)
