@@ -307,6 +307,28 @@ Test(failover, leaves_when_it_has_waited, .timeout = TWT_TIMEOUT)
 	pair_check(p);
 }
 
+/* A process that is gone sends no more once its paths have ended, as all that came was taken in. */
+Test(failover, ended_with_its_paths, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = connected("lossy", "lossy");
+	struct tw_net_link *l = tw_container(p->ba->link, struct tw_net_link, link);
+
+	tw_settings.retry = 200;
+	UNTIL(p, fake_send(p->ab, TW_SEND_PLAIN, 8) == TW_OK && p->ba->got > 0);
+	tw_net_link_drain(l, TW_ELOST);
+	cr_assert_eq(p->ba->state, FAKE_UP);
+	for (unsigned i = 0; i < l->npaths; i++)
+		if (l->paths[i].path)
+			tw_net_broken(l->paths[i].way.adapter, l->paths[i].path);
+	/* At the same moment as before. */
+	tw_net_link_expire(l, l->last_rx);
+	cr_assert_eq(p->ba->state, FAKE_DOWN);
+	cr_assert_eq(p->ba->why, TW_ELOST);
+	fake_close(&p->a);
+	fake_close(p->b);
+	pair_check(p);
+}
+
 /* A network that only who calls has; the other one is opened for want of it, not before. */
 Test(failover, first_is_not_on_both_sides, .timeout = TWT_TIMEOUT)
 {

@@ -141,6 +141,15 @@ void tw_net_link_fail(struct tw_net_link *l, enum tw_err why)
 		up->refused(&l->link, why);
 }
 
+/* Its drivers have passed on what came along the paths of a process that has ended. */
+static bool link_drained(const struct tw_net_link *l)
+{
+	for (unsigned i = 0; i < l->npaths; i++)
+		if (l->paths[i].path)
+			return false;
+	return !l->orderly;
+}
+
 void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 {
 	if (l->state != TW_NET_UP && l->state != TW_NET_DRAIN) {
@@ -156,7 +165,7 @@ void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 		tw_net_link_fail(l, TW_ECLOSED);
 		return;
 	}
-	tw_net_timer(l->ep, l->last_rx + tw_clock_us(QUIET_US));
+	tw_net_timer(l->ep, link_drained(l) ? tw_clock() : l->last_rx + tw_clock_us(QUIET_US));
 }
 
 /* Takes in what its drivers have. */
@@ -176,7 +185,7 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 	if (l->state != TW_NET_DRAIN)
 		return 0;
 	l->deadline = l->last_rx + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
-	if (l->deadline <= now) {
+	if (l->deadline <= now || link_drained(l)) {
 		tw_net_link_fail(l, l->why);
 		return 0;
 	}

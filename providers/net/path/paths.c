@@ -367,8 +367,13 @@ void tw_net_broken(void *owner, void *path)
 		if (!p)
 			continue;
 		/* A link that ends needs no other path. */
-		if (tw_net_resumable(l))
+		if (tw_net_resumable(l)) {
 			tw_net_path_broken(l, p);
+		} else if (l->state == TW_NET_DRAIN) {
+			/* All that came has been taken in. */
+			tw_net_path_left(l, p);
+			tw_net_timer(l->ep, tw_clock());
+		}
 		return;
 	}
 }
