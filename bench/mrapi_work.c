@@ -133,6 +133,7 @@ double work_rmem(const struct figure *f, uint64_t n)
 	uint32_t bytes = f->stride ? PIECE : f->size;
 	double start = bench_now();
 	mrapi_status_t st = MRAPI_SUCCESS;
+	char text[MRAPI_MAX_STATUS_SIZE];
 
 	for (uint64_t i = 0; i < n && st == MRAPI_SUCCESS; i++) {
 		if (f->write)
@@ -143,7 +144,7 @@ double work_rmem(const struct figure *f, uint64_t n)
 					f->stride, PIECE, &st);
 	}
 	if (st != MRAPI_SUCCESS)
-		bench_fail("remote memory: status %d", (int)st);
+		bench_fail("remote memory: %s", mrapi_display_status(st, text, sizeof(text)));
 	return bench_now() - start;
 }
 

@@ -177,8 +177,8 @@ static void conn_answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int
 	}
 	/* Else the connection stands that this side makes. */
 	if (err != TW_ECROSS)
-		tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: error %d", other.endpoint_id,
-		       (unsigned long long)other.nic_id, err);
+		tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: %s", other.endpoint_id,
+		       (unsigned long long)other.nic_id, tw_log_err(err));
 	tw_shm_link_end(l);
 	if (accepted)
 		ep->host->up->down(&l->link, TW_ELOST);

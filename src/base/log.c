@@ -57,6 +57,30 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	errno = error;
 }
 
+const char *tw_log_err(enum tw_err err)
+{
+	static const char *const words[TW_NERRS] = {
+		[TW_OK] = "no error",
+		[TW_AGAIN] = "there is no room just now",
+		[TW_PENDING] = "it is under way",
+		[TW_ENOMEM] = "memory or another resource is short",
+		[TW_EBUSY] = "the endpoint id is in use",
+		[TW_EPERM] = "the system does not allow it",
+		[TW_EFAULT] = "the memory is not mapped",
+		[TW_EFILTER] = "the filter is wrong",
+		[TW_ECLOSED] = "the endpoint is not open",
+		[TW_ELOST] = "the connection is lost",
+		[TW_ETIMEDOUT] = "the time is over",
+		[TW_EUNREACH] = "no provider reaches it",
+		[TW_ECROSS] = "the other side connects, too",
+		[TW_EPROTO] = "the other side violates the protocol",
+		[TW_EWINDOW] = "there is no such window, or it denies the access",
+	};
+
+	/* A peer may send any number. */
+	return (unsigned)err < TW_NERRS ? words[err] : "unknown error";
+}
+
 void tw_log_no_descriptor(void)
 {
 	static atomic_bool said;

@@ -10,6 +10,9 @@ enum tw_log_level { TW_LOG_ERROR = 1, TW_LOG_WARN = 2, TW_LOG_INFO = 3, TW_LOG_D
 
 void tw_log(enum tw_log_level level, const char *fmt, ...) tw_printf(2, 3);
 
+/* An error in words, for a line that says why. */
+const char *tw_log_err(enum tw_err err);
+
 /* Says once that the process or the host, errno, has no descriptor left. */
 void tw_log_no_descriptor(void);
 

@@ -72,3 +72,15 @@ Test(log, errno_stays, .timeout = TWT_TIMEOUT)
 	dup2(err, STDERR_FILENO);
 	close(err);
 }
+
+/* Each error has words of its own, also a number that a peer made up. */
+Test(log, errors_have_words)
+{
+	for (int i = 0; i < TW_NERRS; i++) {
+		cr_assert_not_null(tw_log_err((enum tw_err)i), "error %d", i);
+		for (int k = 0; k < i; k++)
+			cr_assert_str_neq(tw_log_err((enum tw_err)i), tw_log_err((enum tw_err)k));
+	}
+	cr_assert_str_eq(tw_log_err((enum tw_err)TW_NERRS), "unknown error");
+	cr_assert_str_eq(tw_log_err((enum tw_err) - 1), "unknown error");
+}

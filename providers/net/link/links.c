@@ -130,8 +130,8 @@ void tw_net_link_fail(struct tw_net_link *l, enum tw_err why)
 	const struct tw_upcalls *up = l->ep->host->up;
 	enum tw_net_state state = l->state;
 
-	tw_log(TW_LOG_DEBUG, "the connection to endpoint %u ends: error %d", l->other.endpoint_id,
-	       why);
+	tw_log(TW_LOG_DEBUG, "the connection to endpoint %u ends: %s", l->other.endpoint_id,
+	       tw_log_err(why));
 	if (state == TW_NET_UP || state == TW_NET_DRAIN)
 		tw_net_ops_end(l, true);
 	tw_net_link_end(l);

@@ -395,7 +395,8 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 	bool known = why == TW_AGAIN || (l->channel >= TW_NET_SHAKE && why != TW_EPROTO);
 	uint64_t since;
 
-	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
+	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone: %s", l->other.endpoint_id,
+	       tw_log_err(why));
 	tw_net_sock_close(l);
 	switch (l->state) {
 	case TW_NET_NEW:

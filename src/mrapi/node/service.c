@@ -288,7 +288,7 @@ static void send_segment(int fd)
 	int err = tw_sock_send(fd, &m, sizeof(m), files, 2);
 
 	if (err)
-		tw_log(TW_LOG_WARN, "mrapi: cannot send the segment: error %d", err);
+		tw_log(TW_LOG_WARN, "mrapi: cannot send the segment: %s", strerror(err));
 }
 
 static void service_receive(struct conn *c)
