@@ -39,7 +39,7 @@ static inline int tw_sys_open(const char *path, int flags)
 /* A file of this user alone, whatever the umask, which must not exist. */
 static inline int tw_sys_create(const char *path)
 {
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
 			      0600);
 
 	if (fd >= 0)
@@ -328,6 +328,11 @@ static inline void tw_sys_mkdir(const char *path)
 static inline pid_t tw_sys_pid(void)
 {
 	return (pid_t)syscall(SYS_getpid);
+}
+
+static inline pid_t tw_sys_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
 }
 
 static inline uid_t tw_sys_euid(void)

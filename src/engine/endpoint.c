@@ -10,7 +10,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/wakefd.h"
-#include "engine/engine.h"
+#include "engine/trace.h"
 #include "engine/window.h"
 
 #define CLOSE_POLLS 1000 /* polls to send what was accepted */
@@ -251,6 +251,7 @@ static void endpoint_destroy(struct tw_ep *ep)
 	tw_pollable_close(&ep->pollable);
 	tw_fd_close(ep->wakefd);
 	tw_fd_close(ep->host.epfd);
+	tw_trace_close(ep);
 	tw_stats_close(ep);
 	free(ep);
 }
@@ -285,6 +286,7 @@ static enum tw_err endpoint_build(struct tw_ep *ep, const struct tw_open *how)
 	if (err != TW_OK)
 		return err;
 	ep->stats->endpoint_id = ep->host.self.endpoint_id;
+	tw_trace_open(ep);
 	return make_self(ep);
 }
 

@@ -16,6 +16,7 @@
  *   transfer.c    long messages                    failure.c    why a peer is not reached
  *   transfer_move.c  their bytes                   cause.c      that in words
  *   window*.c     one-sided access (.h)            uses.h       what this build needs
+ *   trace.c       events for mx_trace (.h)
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/trace.h"
 
 /* The txq to an address, if it is open; else NULL. */
 static inline struct tw_ring_tx *tw_fast_txq(struct tw_ep *ep, struct tw_addr to)
@@ -195,6 +196,7 @@ tw_shared void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_peer *p = u->peer;
 
+	tw_trace_taken(ep, u, NULL);
 	if (tw_unlikely(u->sync))
 		tw_unexp_acknowledge(u);
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;

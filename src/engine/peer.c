@@ -152,7 +152,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	tw_failure_forget(p);
 	peer_set_state(p, TW_PEER_UP);
 	p->source = tw_source_find(ep, p->addr.where);
-	p->directed = p->source != NULL;
+	p->directed = p->source || ep->traced;
 	p->addr.session = other->session;
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;

@@ -223,5 +223,8 @@ unsigned tw_progress(struct tw_ep *ep)
 	if (tw_unlikely(tw_poll_shows(polls)))
 		tw_rings_show_poll(ep->host.rxqs.rx, ep->host.rxqs.nactive, tw_clock());
 	n = poll_rxqs(ep, &left);
-	return n + progress_finish(ep, left);
+	n += progress_finish(ep, left);
+	if (tw_unlikely(ep->traced) && !n && ep->host.state == TW_POLLING)
+		tw_trace_idle(ep, tw_clock());
+	return n;
 }

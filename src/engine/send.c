@@ -15,7 +15,9 @@ static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_
 	struct tw_ref ref = tw_req_ref(r);
 	enum tw_send_class cls = TW_SEND_PLAIN;
 	uint32_t extra = 0, covered;
+	uint64_t now = tw_trace_now(p->ep);
 	unsigned n = 0;
+	enum tw_err err;
 
 	if (type == TW_EAGER && tw_is_sync(r)) {
 		flags |= TW_FLAG_SYNC;
@@ -37,8 +39,11 @@ static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_
 	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
-	return tw_packet_return(p, cls, tw_hdr_make(type, flags, 0, r->len, r->match), iov, n,
-				extra + len);
+	err = tw_packet_return(p, cls, tw_hdr_make(type, flags, 0, r->len, r->match), iov, n,
+			       extra + len);
+	if (err == TW_OK && type == TW_EAGER)
+		tw_trace_sent(p, now, TW_TRACE_EAGER, r->match, r->len, r);
+	return err;
 }
 
 /* The data has left. The kind of send determines what remains. */
@@ -57,6 +62,7 @@ static void engine_sent(struct tw_peer *p, struct tw_req *r)
 		return;
 	}
 	ep->gauges[TW_G_SENDS]--;
+	tw_trace_ended(ep, r);
 	tw_req_complete(ep, r, TW_S_OK);
 }
 
@@ -87,6 +93,7 @@ static bool send_announce(struct tw_peer *p, struct tw_req *r)
 	struct tw_rts rts = {tw_req_ref(r), 0};
 	struct iovec iov[3] = {{&rts, sizeof(rts)}};
 	uint32_t len = sizeof(rts);
+	uint64_t now = tw_trace_now(p->ep);
 	uint8_t flags = 0;
 	unsigned niov = 1;
 	struct tw_hdr hdr;
@@ -107,6 +114,7 @@ static bool send_announce(struct tw_peer *p, struct tw_req *r)
 		tw_transfer_forget(p, r);
 		return false;
 	}
+	tw_trace_sent(p, now, TW_TRACE_ANNOUNCED, r->match, r->len, r);
 	p->ep->counters[TW_C_SEND_RNDV]++;
 	p->ep->counters[TW_C_SEND_BYTES] += r->len;
 	r->proto = TW_PROTO_GET;
@@ -237,6 +245,7 @@ static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t l
 	struct iovec iov[2] = {{(void *)(uintptr_t)data, len}};
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
 	uint32_t cost = tw_credit_cost(len);
+	uint64_t now = tw_trace_now(ep);
 	struct tw_hdr hdr;
 
 	tw_txq_close(p); /* counts its credits; its messages precede this one */
@@ -253,6 +262,7 @@ static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t l
 	if (tw_unlikely(tw_packet_return(p, TW_SEND_PLAIN, hdr, iov, imm ? 2 : 1, extra + len) !=
 			TW_OK))
 		return false;
+	tw_trace_sent(p, now, TW_TRACE_EAGER, match, len, NULL);
 	p->credits -= cost;
 	ep->counters[TW_C_SEND_EAGER]++;
 	ep->counters[TW_C_SEND_BYTES] += len;
@@ -276,7 +286,8 @@ static void txq_open(struct tw_peer *p)
 	uint32_t n;
 
 	/* The poll may have changed the peer. */
-	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open))
+	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open) ||
+	    p->ep->traced)
 		return;
 	txq = p->link->txq;
 	if (!txq || !tw_ring_room_small(txq) || p->ep->eager_max < TW_FAST_MAX)
@@ -354,6 +365,7 @@ static tw_noinline void engine_send_slow(struct tw_peer *p, struct tw_req *r)
 		return;
 	}
 	ep->counters[TW_C_SEND_QUEUED]++;
+	tw_trace_step(ep, TW_TRACE_QUEUED, p, r->match, r->len, 0, tw_trace_req(r));
 	tw_send_queue(p, r);
 }
 

@@ -48,7 +48,7 @@ struct tw_match *tw_source_matcher(const struct tw_peer *p)
 {
 	struct tw_match *any = p->ep->match, *own = p->source ? p->source->match : NULL;
 
-	if (p->rx_len)
+	if (p->rx_len || p->ep->traced)
 		return NULL;
 	if (!own || !tw_match_has_posted(own))
 		return any;
@@ -57,10 +57,13 @@ struct tw_match *tw_source_matcher(const struct tw_peer *p)
 
 struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match)
 {
-	struct tw_match *any = p->ep->match, *own = p->source->match;
-	struct tw_posted *q = tw_match_find_posted(any, match);
-	struct tw_posted *mine = tw_match_find_posted(own, match);
+	struct tw_match *any = p->ep->match, *own = p->source ? p->source->match : NULL;
+	struct tw_posted *q, *mine;
 
+	if (!own)
+		return tw_match_take_posted(any, match);
+	q = tw_match_find_posted(any, match);
+	mine = tw_match_find_posted(own, match);
 	if (mine && (!q || mine->seq < q->seq)) {
 		tw_match_unpost(own, mine);
 		return mine;

@@ -8,8 +8,8 @@
 #include "base/fds.h"
 #include "base/file.h"
 #include "base/sys.h"
-#include "engine/engine.h"
 #include "engine/layout.h"
+#include "engine/trace.h"
 #include "shmem/sealed.h"
 
 static struct tw_stats_peer unseen; /* shared by the peers for which the page has no space */
@@ -81,6 +81,7 @@ void tw_stats_peer(struct tw_peer *p)
 	show->state = p->state;
 	if (p->link)
 		show_link(show, p->link);
+	tw_trace_peer(p);
 }
 
 void tw_stats_paths(struct tw_link *link)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/recv.h"
+#include "engine/trace.h"
 #include "engine/window_internal.h"
 
 /*
@@ -182,12 +183,14 @@ static void transfer_end(struct tw_peer *p, struct tw_req *r, enum tw_status sta
 	}
 	r->state = TW_XFER_NONE;
 	if (r->kind == TW_RECV && status == TW_S_OK) {
+		tw_trace_ended(ep, r);
 		tw_recv_complete(ep, r);
 		return;
 	}
 	if (r->kind == TW_SEND)
 		ep->gauges[TW_G_SENDS]--;
 	r->xfer_len = status == TW_S_OK ? r->len : 0;
+	tw_trace_ended(ep, r);
 	tw_req_complete(ep, r, status);
 }
 

@@ -284,7 +284,7 @@ struct tw_peer {
 		uint64_t rx_slow_path; /* 0: whole messages may take the fast path */
 		struct {
 			uint32_t rx_len;   /* of that message; 0: none arrives so */
-			uint32_t directed; /* there is a source; no padding, which is unspecified */
+			uint32_t directed; /* there is a source, or a trace; no padding */
 		};
 	};
 	struct tw_unexp_msg *rx_unexp; /* NULL: they are rx_req's */
@@ -311,6 +311,7 @@ struct tw_peer {
 	uint16_t failed;	 /* connects in a row, until they are a limit apart */
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
+	uint32_t traced_out, traced_in; /* messages that a trace has numbered */
 	struct tw_list open;	 /* on ep->open while its txq is open */
 	struct tw_trouble *trouble; /* NULL: it is reached, or nothing is known */
 	struct {
@@ -401,7 +402,8 @@ struct tw_ep {
 		struct {
 			uint32_t nactive;  /* transfers and acknowledgements that need our polls */
 			uint16_t nwaiting; /* threads in blocking calls */
-			uint16_t has_work; /* a peer is on the list below; no padding */
+			uint8_t has_work;  /* a peer is on the list below; no padding */
+			uint8_t traced;	   /* no call takes the fast path, see trace.h */
 		};
 	};
 	bool attend, acts;   /* acts: there is iface->attend() */
@@ -435,6 +437,7 @@ struct tw_ep {
 	uint32_t max_peers;
 	uint32_t nconnecting; /* peers that are connecting */
 	struct tw_stats *stats;
+	struct tw_trace *trace; /* NULL: it is not traced */
 	int stats_fd;
 	uint32_t board;
 	struct tw_peer *self;

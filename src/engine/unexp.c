@@ -5,6 +5,7 @@
  * messages are fetched before their match.
  */
 #include "engine/recv.h"
+#include "engine/trace.h"
 
 /* Bytes that it holds here. */
 static inline uint32_t unexp_held(const struct tw_unexp_msg *u)
@@ -111,6 +112,7 @@ static tw_noinline void unexp_receive_slow(struct tw_ep *ep, struct tw_unexp_msg
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
+	tw_trace_taken(ep, u, r);
 	if (tw_unlikely(u->slow_path || (r->flags & TW_R_CLAIM))) {
 		unexp_receive_slow(ep, u, r);
 		return;
@@ -230,6 +232,8 @@ static struct tw_unexp_msg *unexp_fetch(struct tw_ep *ep, struct tw_unexp_msg *u
 	tw_transfer_start(u->peer, r, tw_unexp_ref(u), u->address, u->data,
 			  u->key_len);
 	ep->gauges[TW_G_UNEXP_BYTES] += u->len;
+	tw_trace_step(ep, TW_TRACE_FETCHED, u->peer, u->unexp.match, u->len, tw_trace_msg(u),
+		      tw_trace_msg(to));
 	tw_unexp_msg_put(ep, u);
 	return to;
 }

@@ -11,7 +11,7 @@
 #include "base/futex.h"
 #include "base/sys.h"
 #include "base/wakefd.h"
-#include "engine/engine.h"
+#include "engine/trace.h"
 #include "shmem/spin.h"
 
 #define REPLY_US 80 /* polling for so long, a connect is answered sooner */
@@ -83,17 +83,20 @@ static uint64_t until(uint64_t deadline)
 static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 {
 	struct pollfd events = {.fd = ep->host.epfd, .events = POLLIN};
-	uint64_t seen = ep->events, due = tw_deadline(ep), us;
+	uint64_t seen = ep->events, due = tw_deadline(ep), us, since;
 
 	tw_service_pause(ep->slot);
 	if (!tw_idle_event(ep, TW_IDLE_SPENT) && ep->events == seen) {
 		us = until(due ? tw_min(due, deadline) : deadline);
+		since = tw_trace_now(ep);
 		ep->woken = ep->events;
 		tw_unlock(&ep->slot->lock);
 		/* Not epoll_wait(): it would consume a one-shot event that is not handled here. */
 		tw_sys_poll(&events, 1,
 			    us == TW_FOREVER ? -1 : (int)tw_min((us + 999) / 1000, 1000000ull));
 		tw_lock(&ep->slot->lock);
+		if (since)
+			tw_trace_idle(ep, since);
 		ep->counters[TW_C_SLEEP]++;
 	}
 	tw_idle_event(ep, TW_IDLE_OVER);
@@ -110,13 +113,15 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
 {
 	uint32_t gen = atomic_load_explicit(&ep->gen, memory_order_relaxed);
-	uint64_t us = until(deadline);
+	uint64_t us = until(deadline), since = tw_trace_now(ep);
 
 	ep->woken = ep->events;
 	tw_unlock(&ep->slot->lock);
 	tw_futex_wait(&ep->gen, gen,
 		      us == TW_FOREVER ? TW_FUTEX_FOREVER : tw_clock_ns() + 1000 * us);
 	tw_lock(&ep->slot->lock);
+	if (since)
+		tw_trace_idle(ep, since);
 }
 
 static void sleep_now(struct tw_ep *ep, uint64_t deadline)

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Records what happens at a traced endpoint (base/trace.h). Such an endpoint takes no fast path:
+ * its ep->slow_path is never 0, its txqs stay closed, and its peers' rx_slow_path is never 0. So
+ * without a trace the fast paths do not ask for one (doc/decisions.md, 181).
+ */
+#ifndef TW_TRACE_H
+#define TW_TRACE_H
+
+#include "base/trace.h"
+#include "engine/engine.h"
+
+/* Traces the endpoint, if TAGWIRE_TRACE says so; says why it cannot. */
+void tw_trace_open(struct tw_ep *ep);
+void tw_trace_close(struct tw_ep *ep);
+/* Keeps the name of a peer. */
+void tw_trace_peer(const struct tw_peer *p);
+/* Writes an event of this tick. number: or link. */
+void tw_trace_add(struct tw_ep *ep, uint64_t tick, enum tw_trace_kind kind, uint32_t peer,
+		  uint64_t match, uint32_t len, uint32_t number, uint32_t id);
+/* A poll has found nothing, or a call has slept since that tick. */
+void tw_trace_idle(struct tw_ep *ep, uint64_t since);
+
+static inline uint32_t tw_trace_req(const struct tw_req *r)
+{
+	return r->obj.index + 1;
+}
+
+static inline uint32_t tw_trace_msg(const struct tw_unexp_msg *u)
+{
+	return (uint32_t)((uintptr_t)u / _Alignof(max_align_t));
+}
+
+/* The tick, if the endpoint is traced. */
+static inline uint64_t tw_trace_now(const struct tw_ep *ep)
+{
+	return tw_unlikely(ep->traced) ? tw_clock() : 0;
+}
+
+/* A message has left that was begun at this tick; r: its request, or NULL. */
+static inline void tw_trace_sent(struct tw_peer *p, uint64_t tick, enum tw_trace_kind kind,
+				 uint64_t match, uint32_t len, const struct tw_req *r)
+{
+	if (tw_unlikely(p->ep->traced))
+		tw_trace_add(p->ep, tick, kind, p->index, match, len, p->traced_out++,
+			     r ? tw_trace_req(r) : 0);
+}
+
+/* A message, its first part, or its announcement has come. */
+static inline void tw_trace_came(struct tw_peer *p, enum tw_trace_kind kind, uint64_t match,
+				 uint32_t len, uint32_t id)
+{
+	if (tw_unlikely(p->ep->traced))
+		tw_trace_add(p->ep, tw_clock(), kind, p->index, match, len, p->traced_in++, id);
+}
+
+/* A request goes on: peer may be NULL. */
+static inline void tw_trace_step(struct tw_ep *ep, enum tw_trace_kind kind, const struct tw_peer *p,
+				 uint64_t match, uint32_t len, uint32_t link, uint32_t id)
+{
+	if (tw_unlikely(ep->traced))
+		tw_trace_add(ep, tw_clock(), kind, p ? p->index : UINT16_MAX, match, len, link, id);
+}
+
+static inline void tw_trace_ended(struct tw_ep *ep, const struct tw_req *r)
+{
+	tw_trace_step(ep, TW_TRACE_ENDED, NULL, r->match, r->xfer_len, r->proto, tw_trace_req(r));
+}
+
+/* r: the receive that takes the message, or NULL. */
+static inline void tw_trace_taken(struct tw_ep *ep, const struct tw_unexp_msg *u,
+				  const struct tw_req *r)
+{
+	bool more = r && (u->state == TW_U_ANNOUNCED || u->state == TW_U_PART);
+
+	tw_trace_step(ep, TW_TRACE_TAKEN, u->peer, u->unexp.match, u->len, tw_trace_msg(u),
+		      more ? tw_trace_req(r) : 0);
+}
+
+#endif /* TW_TRACE_H */
