@@ -122,15 +122,25 @@ static void cli_take(const struct cli_option *o, const char *arg)
 #define MOST 32
 #define FIRST 1000 /* beyond all characters */
 
-void bench_cli(int argc, char **argv, const struct cli_option *options, const char *help)
+static void cli_parse(int argc, char **argv, const struct cli_option *options, const char *help,
+		      const char *order)
 {
 	struct option all[MOST + 3] = {{"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'}};
-	int c;
+	char letters[2 * MOST + 4];
+	int c, n = snprintf(letters, sizeof letters, "%shV", order);
 
-	for (int i = 0; options[i].name && i < MOST; i++)
-		all[i + 2] = (struct option){options[i].name, options[i].type >= CLI_T_UINT, NULL,
-					     FIRST + i};
-	while ((c = getopt_long(argc, argv, "hV", all, NULL)) != -1) {
+	for (int i = 0; options[i].name && i < MOST; i++) {
+		bool value = options[i].type >= CLI_T_UINT;
+
+		all[i + 2] = (struct option){options[i].name, value, NULL, FIRST + i};
+		if (options[i].letter)
+			n += snprintf(letters + n, sizeof letters - (size_t)n, "%c%s",
+				      options[i].letter, value ? ":" : "");
+	}
+	while ((c = getopt_long(argc, argv, letters, all, NULL)) != -1) {
+		for (int i = 0; c < FIRST && options[i].name; i++)
+			if (options[i].letter == c)
+				c = FIRST + i;
 		if (c >= FIRST) {
 			cli_take(&options[c - FIRST], optarg);
 			continue;
@@ -144,6 +154,16 @@ void bench_cli(int argc, char **argv, const struct cli_option *options, const ch
 		bench_output_end();
 		exit(0);
 	}
+}
+
+void bench_cli(int argc, char **argv, const struct cli_option *options, const char *help)
+{
+	cli_parse(argc, argv, options, help, "");
+}
+
+void bench_cli_command(int argc, char **argv, const struct cli_option *options, const char *help)
+{
+	cli_parse(argc, argv, options, help, "+");
 }
 
 void bench_range_end(const struct bench_range *r)

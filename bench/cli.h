@@ -31,6 +31,7 @@ struct bench_range {
 /* An option, and where its value goes. */
 struct cli_option {
 	const char *name; /* NULL: no more */
+	char letter;	  /* its short form, or 0 */
 	enum {
 		CLI_T_BOOL,
 		CLI_T_FORMAT,
@@ -72,6 +73,8 @@ struct cli_option {
 
 /* Takes these, --help and --version. Ends with 2 where another one was given, or a bad value. */
 void bench_cli(int argc, char **argv, const struct cli_option *options, const char *help);
+/* The same before a command, whose own options are left alone. */
+void bench_cli_command(int argc, char **argv, const struct cli_option *options, const char *help);
 /* Ends with 2 where more than options was given. */
 void bench_cli_end(int argc, char **argv);
 /* Ends with 2 for a range without sizes. */

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads the traces: of programs that have ended, were killed, or still run. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../cli.h"
+#include "../statscan.h"
+#include "../why/why.h"
+#include "trace.h"
+
+void *trace_alloc(size_t n, size_t size)
+{
+	void *p = calloc(n ? n : 1, size);
+
+	if (!p)
+		bench_fail("no memory");
+	return p;
+}
+
+static bool read_at(int fd, void *to, size_t len, off_t at)
+{
+	while (len) {
+		ssize_t n = pread(fd, to, len, at);
+
+		if (n <= 0)
+			return false;
+		to = (char *)to + n;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* The events that were not overwritten while they were read, oldest first. */
+static bool read_events(int fd, struct trace_ring *r)
+{
+	uint64_t size = r->head.nevents, end = r->head.head, now = 0, first;
+	struct tw_trace_event *all = trace_alloc(size, sizeof *all);
+
+	if (!read_at(fd, all, size * sizeof *all, sizeof(struct tw_trace_file)) ||
+	    !read_at(fd, &now, sizeof now, offsetof(struct tw_trace_file, head))) {
+		free(all);
+		return false;
+	}
+	/* The writer may be amid the next event. */
+	first = now >= size ? now + 1 - size : 0;
+	r->lost = first < end ? first : end;
+	r->n = (size_t)(end - r->lost);
+	r->events = trace_alloc(r->n, sizeof *r->events);
+	for (size_t i = 0; i < r->n; i++)
+		r->events[i] = all[(r->lost + i) & (size - 1)];
+	free(all);
+	return true;
+}
+
+/* Ends it, and makes it fit for JSON. */
+static void plain_text(char *text, size_t size)
+{
+	text[size - 1] = 0;
+	for (char *c = text; *c; c++)
+		if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
+			*c = '?';
+}
+
+static bool read_ring(const char *path, struct trace_ring *r)
+{
+	struct stat st;
+	int fd = scan_open_regular(path, sizeof r->head, &st);
+	uint64_t n;
+	bool good;
+
+	*r = (struct trace_ring){.n = 0};
+	if (fd < 0)
+		return false;
+	good = read_at(fd, &r->head, sizeof r->head, 0) && r->head.magic == TW_TRACE_MAGIC;
+	n = r->head.nevents;
+	good = good && n && !(n & (n - 1)) && r->head.per_us &&
+	       (uint64_t)st.st_size >= sizeof r->head + n * sizeof(struct tw_trace_event) &&
+	       read_events(fd, r);
+	close(fd);
+	if (!good)
+		return false;
+	snprintf(r->name, sizeof r->name, "%.15s %" PRIu32, r->head.program, r->head.pid);
+	plain_text(r->name, sizeof r->name);
+	plain_text(r->head.interface, sizeof r->head.interface);
+	return true;
+}
+
+static void add_ring(struct trace *t, const char *path)
+{
+	struct trace_ring r;
+
+	if (!read_ring(path, &r)) {
+		fprintf(stderr, "%s: %s is no trace of this version\n", bench_tool, path);
+		return;
+	}
+	/* Clocks agree within a host. */
+	if (t->n && r.head.host != t->rings[0].head.host) {
+		fprintf(stderr, "%s: %s is of another host, and left out\n", bench_tool, path);
+		free(r.events);
+		return;
+	}
+	t->rings = realloc(t->rings, (t->n + 1) * sizeof *t->rings);
+	if (!t->rings)
+		bench_fail("no memory");
+	t->rings[t->n++] = r;
+}
+
+static int by_process(const void *a, const void *b)
+{
+	const struct tw_trace_file *x = &((const struct trace_ring *)a)->head;
+	const struct tw_trace_file *y = &((const struct trace_ring *)b)->head;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->endpoint_id > y->endpoint_id) - (x->endpoint_id < y->endpoint_id);
+}
+
+void trace_read(struct trace *t, const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	char path[1024];
+
+	if (!d)
+		bench_fail("%s: %s", dir, strerror(errno));
+	while ((e = readdir(d))) {
+		size_t len = strlen(e->d_name), end = strlen(TW_TRACE_SUFFIX);
+
+		if (len < end || strcmp(e->d_name + len - end, TW_TRACE_SUFFIX) != 0 ||
+		    strncmp(e->d_name, TW_TRACE_PREFIX, strlen(TW_TRACE_PREFIX)) != 0)
+			continue;
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		add_ring(t, path);
+	}
+	closedir(d);
+	if (t->n)
+		qsort(t->rings, t->n, sizeof *t->rings, by_process);
+}
+
+/* A line of /proc/PID/maps that names a trace: its directory. */
+static bool directory_in(char *line, char *dir, size_t size)
+{
+	char *path = strchr(line, '/'), *name;
+	size_t end = strlen(TW_TRACE_SUFFIX), len;
+
+	line[strcspn(line, "\n")] = 0;
+	name = path ? strrchr(path, '/') : NULL;
+	len = name ? strlen(name) : 0;
+	if (len < end || strcmp(name + len - end, TW_TRACE_SUFFIX) != 0 ||
+	    strncmp(name + 1, TW_TRACE_PREFIX, strlen(TW_TRACE_PREFIX)) != 0)
+		return false;
+	*name = 0;
+	snprintf(dir, size, "%s", path);
+	return true;
+}
+
+static unsigned find_in(pid_t pid, char dirs[][512], unsigned n, unsigned most)
+{
+	char path[64], line[1024];
+	FILE *maps;
+
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	while (maps && n < most && fgets(line, sizeof line, maps)) {
+		unsigned i = 0;
+
+		if (!directory_in(line, dirs[n], sizeof dirs[n]))
+			continue;
+		while (strcmp(dirs[i], dirs[n]) != 0)
+			i++;
+		n += i == n;
+	}
+	if (maps)
+		fclose(maps);
+	return n;
+}
+
+unsigned trace_find(const char *job, int pid, char dirs[][512], unsigned most)
+{
+	struct why_facts f;
+	unsigned n = 0;
+
+	why_read(&f, job, pid);
+	for (unsigned i = 0; i < f.n; i++)
+		n = find_in(f.procs[i].pid, dirs, n, most);
+	why_free(&f);
+	return n;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mx_trace: the traces of the processes of one host, merged.
+ *
+ *   rings.c    reads the files of base/trace.h     chrome.c   writes the trace event format
+ *   match.c    finds both sides of each message    report.c   the summary
+ */
+#ifndef BENCH_TRACE_H
+#define BENCH_TRACE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/trace.h"
+
+#define TRACE_UNKNOWN UINT32_MAX
+
+/* One side of a message. */
+struct trace_side {
+	struct trace_side *pair; /* the other, or NULL */
+	uint64_t tick;		 /* sent, or arrived */
+	uint64_t asked;		 /* the send was called, or the receive was posted; 0: unknown */
+	uint64_t matched;	 /* of an arrival: a receive has it; 0: none yet */
+	uint64_t ended;		 /* 0: not yet */
+	uint64_t match;
+	uint32_t ring, other, number,
+		len; /* ring: where it was recorded; other: of the other side */
+	bool out, announced, unexpected, copied;
+	uint8_t thread;
+};
+
+/* The time during which an endpoint polled in vain or slept. */
+struct trace_wait {
+	uint64_t from, until;
+	uint64_t late;		      /* until here for the other side, which was late */
+	const struct trace_side *end; /* the side of a message that ended it, or NULL */
+	uint32_t ring, other;	      /* other: the late one, or TRACE_UNKNOWN */
+	uint8_t thread;
+};
+
+struct trace_ring {
+	char name[64]; /* "program 1234" */
+	struct tw_trace_file head;
+	struct tw_trace_event *events; /* oldest first */
+	size_t n;
+	uint64_t lost;		   /* overwritten */
+	struct trace_side **sides; /* by event, or NULL */
+};
+
+struct trace {
+	struct trace_ring *rings;
+	unsigned n;
+	struct trace_side *sides;
+	size_t nsides;
+	struct trace_wait *waits;
+	size_t nwaits;
+	uint64_t start; /* the first tick */
+	double per_us;
+};
+
+/* Adds all traces of a directory. */
+void trace_read(struct trace *t, const char *dir);
+/* Directories of the traces that processes of the job, or this process, write now. */
+unsigned trace_find(const char *job, int pid, char dirs[][512], unsigned most);
+/* Pairs the messages, and finds the reason of each wait. */
+void trace_match(struct trace *t);
+/* Ends the program if the file cannot be written. */
+void trace_chrome(const struct trace *t, const char *path);
+void trace_report(const struct trace *t);
+
+/* Memory of zeros; ends the program where there is none. */
+void *trace_alloc(size_t n, size_t size);
+
+static inline double trace_us(const struct trace *t, uint64_t tick)
+{
+	return (double)(int64_t)(tick - t->start) / t->per_us;
+}
+
+#endif /* BENCH_TRACE_H */
