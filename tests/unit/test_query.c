@@ -120,7 +120,7 @@ Test(query, nobody_answers)
 	tw_settings.connect_timeout = 500;
 	for (unsigned i = 0; i < TW_NET_PORTS; i++)
 		listen_at(i);
-	cr_assert_eq(tw_net_query(&at, &b), TW_ECLOSED);
+	cr_assert_eq(tw_net_query(&at, &b), TW_ETIMEDOUT);
 }
 
 Test(query, nobody_listens)
