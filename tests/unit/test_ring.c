@@ -266,7 +266,7 @@ Test(ring, no_memory_for_bytes)
 
 	tw_ring_share_init(&share, AREA);
 	fresh_of(&r, SLOTS, TW_RING_SECOND, AREA, &share);
-	hole = (uint8_t *)tw_page_up((uintptr_t)r.tx.bytes + BYTES);
+	hole = (uint8_t *)(uintptr_t)tw_page_up((uintptr_t)r.tx.bytes + BYTES);
 	size = tw_page_down((uintptr_t)r.tx.bytes + AREA) - (uintptr_t)hole;
 	cr_assert_eq(munmap(hole, size), 0);
 	carry(&r, AREA, LARGE, SLOTS);
