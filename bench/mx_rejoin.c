@@ -90,14 +90,6 @@ static struct shared {
 	struct life lives[MAX_DEATHS + 1];
 } * shared;
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void sleep_for(double seconds)
 {
 	struct timespec t = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
@@ -157,7 +149,7 @@ static void victim(struct life *life)
 	mx_status_t status;
 	uint32_t done;
 
-	life->opened = now();
+	life->opened = bench_now();
 	while (!atomic_load(&shared->over)) {
 		must(mx_irecv(ep, &seg, 1, MATCH_ECHO, MX_MATCH_MASK_NONE, NULL, &r), "mx_irecv");
 		do
@@ -242,7 +234,7 @@ static void victim_died(struct survivor *s)
 {
 	uint32_t cancelled;
 
-	shared->lives[s->life++].noticed[s->rank] = now();
+	shared->lives[s->life++].noticed[s->rank] = bench_now();
 	s->up = false;
 	mx_cancel(s->ep, &s->reply, &cancelled);
 }
@@ -254,7 +246,7 @@ static void replied(struct survivor *s)
 	if (memcmp(&s->in, &s->out, sizeof(s->in)) != 0)
 		atomic_fetch_add(&shared->wrong, 1);
 	if (life->rejoined[s->rank] == 0)
-		life->rejoined[s->rank] = now();
+		life->rejoined[s->rank] = bench_now();
 	atomic_fetch_add(&shared->echoes, 1);
 	s->out.number++;
 	if (s->up)
@@ -294,6 +286,8 @@ static void survivor_begin(struct survivor *s)
 		     "mx_connect");
 	for (unsigned i = 0; s->rank != BYSTANDER && i < DEPTH; i++) {
 		s->buf[i] = calloc(1, s->size);
+		if (!s->buf[i])
+			bench_fail("no memory for messages of %" PRIu32 " bytes", s->size);
 		stream_one(s, i);
 	}
 }
@@ -323,7 +317,7 @@ static pid_t start(unsigned rank, uint32_t size)
 	pid_t pid;
 
 	if (rank == VICTIM)
-		life->begun = now();
+		life->begun = bench_now();
 	pid = fork();
 	if (pid < 0)
 		bench_fail("fork: %m");
@@ -341,7 +335,7 @@ static pid_t start(unsigned rank, uint32_t size)
 static void await_rejoined(const pid_t *pids)
 {
 	const struct life *life = &shared->lives[atomic_load(&shared->life)];
-	double end = now() + PATIENCE_S;
+	double end = bench_now() + PATIENCE_S;
 	bool all;
 
 	do {
@@ -351,7 +345,7 @@ static void await_rejoined(const pid_t *pids)
 		for (unsigned i = 0; i < SURVIVORS; i++)
 			if (waitpid(pids[i], NULL, WNOHANG) != 0)
 				bench_fail("a survivor has ended");
-		if (now() > end)
+		if (bench_now() > end)
 			bench_fail("a survivor has not reached the new process in %d s",
 				   PATIENCE_S);
 		sleep_for(0.0005);
@@ -360,7 +354,7 @@ static void await_rejoined(const pid_t *pids)
 
 static double rate(uint64_t bytes, double since)
 {
-	return 1e-6 * (double)(atomic_load(&shared->bytes) - bytes) / (now() - since);
+	return 1e-6 * (double)(atomic_load(&shared->bytes) - bytes) / (bench_now() - since);
 }
 
 /* Of all deaths and survivors: sorted. */
@@ -403,7 +397,7 @@ static void kill_one(pid_t *victim, const pid_t *pids, uint32_t size)
 {
 	unsigned life = atomic_load(&shared->life);
 
-	shared->lives[life].killed = now();
+	shared->lives[life].killed = bench_now();
 	kill(*victim, SIGKILL);
 	waitpid(*victim, NULL, 0);
 	atomic_store(&shared->life, life + 1);
@@ -425,13 +419,13 @@ static void measure(struct table *t, const struct options *o, const char *provid
 	for (unsigned i = 0; i <= VICTIM; i++)
 		pids[i] = start(i, o->size);
 	await_rejoined(pids);
-	since = now();
+	since = bench_now();
 	bytes = atomic_load(&shared->bytes);
 	sleep_for(o->seconds / 2);
 	calm = rate(bytes, since);
-	since = now();
+	since = bench_now();
 	bytes = atomic_load(&shared->bytes);
-	while (deaths < MAX_DEATHS && now() - since < o->seconds) {
+	while (deaths < MAX_DEATHS && bench_now() - since < o->seconds) {
 		sleep_for(1e-3 * o->every);
 		kill_one(&pids[VICTIM], pids, o->size);
 		deaths++;

@@ -179,6 +179,7 @@ int main(int argc, char **argv)
 	}
 	if (t.n) {
 		show(&t, &o);
+		trace_free(&t);
 		return code;
 	}
 	fprintf(stderr, "%s: no endpoint was traced\n", bench_tool);

@@ -122,6 +122,14 @@ static int by_process(const void *a, const void *b)
 	return (x->endpoint_id > y->endpoint_id) - (x->endpoint_id < y->endpoint_id);
 }
 
+static bool names_trace(const char *name)
+{
+	size_t len = strlen(name), end = strlen(TW_TRACE_SUFFIX);
+
+	return len >= end && strcmp(name + len - end, TW_TRACE_SUFFIX) == 0 &&
+	       strncmp(name, TW_TRACE_PREFIX, strlen(TW_TRACE_PREFIX)) == 0;
+}
+
 void trace_read(struct trace *t, const char *dir)
 {
 	DIR *d = opendir(dir);
@@ -131,10 +139,7 @@ void trace_read(struct trace *t, const char *dir)
 	if (!d)
 		bench_fail("%s: %s", dir, strerror(errno));
 	while ((e = readdir(d))) {
-		size_t len = strlen(e->d_name), end = strlen(TW_TRACE_SUFFIX);
-
-		if (len < end || strcmp(e->d_name + len - end, TW_TRACE_SUFFIX) != 0 ||
-		    strncmp(e->d_name, TW_TRACE_PREFIX, strlen(TW_TRACE_PREFIX)) != 0)
+		if (!names_trace(e->d_name))
 			continue;
 		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
 		add_ring(t, path);
@@ -144,17 +149,25 @@ void trace_read(struct trace *t, const char *dir)
 		qsort(t->rings, t->n, sizeof *t->rings, by_process);
 }
 
+void trace_free(struct trace *t)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		free(t->rings[i].events);
+		free(t->rings[i].sides);
+	}
+	free(t->rings);
+	free(t->sides);
+	free(t->waits);
+}
+
 /* A line of /proc/PID/maps that names a trace: its directory. */
 static bool directory_in(char *line, char *dir, size_t size)
 {
 	char *path = strchr(line, '/'), *name;
-	size_t end = strlen(TW_TRACE_SUFFIX), len;
 
 	line[strcspn(line, "\n")] = 0;
 	name = path ? strrchr(path, '/') : NULL;
-	len = name ? strlen(name) : 0;
-	if (len < end || strcmp(name + len - end, TW_TRACE_SUFFIX) != 0 ||
-	    strncmp(name + 1, TW_TRACE_PREFIX, strlen(TW_TRACE_PREFIX)) != 0)
+	if (!name || !names_trace(name + 1))
 		return false;
 	*name = 0;
 	snprintf(dir, size, "%s", path);

@@ -23,8 +23,8 @@ struct trace_side {
 	uint64_t matched;	 /* of an arrival: a receive has it; 0: none yet */
 	uint64_t ended;		 /* 0: not yet */
 	uint64_t match;
-	uint32_t ring, other, number,
-		len; /* ring: where it was recorded; other: of the other side */
+	uint32_t ring, other; /* where it was recorded, and the other side's */
+	uint32_t number, len;
 	bool out, announced, unexpected, copied;
 	uint8_t thread;
 };
@@ -60,6 +60,7 @@ struct trace {
 
 /* Adds all traces of a directory. */
 void trace_read(struct trace *t, const char *dir);
+void trace_free(struct trace *t);
 /* Directories of the traces that processes of the job, or this process, write now. */
 unsigned trace_find(const char *job, int pid, char dirs[][512], unsigned most);
 /* Pairs the messages, and finds the reason of each wait. */
