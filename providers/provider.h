@@ -313,9 +313,7 @@ struct tw_provider {
 	uint64_t (*expire)(void *instance, uint64_t now);
 	/*
 	 * Asks the host at an address which boards it has, without an endpoint and without a
-	 * lock; may block for seconds. NULL: it is never asked. Without boards (NULL) it is called
-	 * at instead, which takes a second at most: TW_ECLOSED if no process of the library
-	 * listens there.
+	 * lock; may block for seconds. NULL: it is never asked.
 	 */
 	enum tw_err (*query)(const struct sockaddr_storage *at, struct tw_host_boards *boards);
 	/*

@@ -338,15 +338,6 @@ bool tw_nic_leads_nowhere(uint64_t nic_id)
 	return TW_USES_NAMES && tw_hosts_find_nic(nic_id, &k) && k.address.ss_family == AF_UNSPEC;
 }
 
-bool tw_nic_is_deserted(uint64_t nic_id)
-{
-	struct sockaddr_storage sa;
-
-	/* Nobody listens for names at a loopback address. */
-	return tw_nic_to_address(nic_id, &sa) == TW_OK && !tw_inet_loopback(&sa) &&
-	       query(&sa, NULL) == TW_ECLOSED;
-}
-
 /* NAME:BOARD of a NIC whose host is known. */
 static bool name_known(uint64_t nic_id, char *out, unsigned len)
 {

@@ -46,8 +46,6 @@ enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
 void tw_nic_text(uint64_t nic_id, char *out, unsigned len);
 /* The IP address of a NIC, with port 0. TW_EUNREACH: none. TW_AGAIN: it can be found. */
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
-/* Whether its host answers, and no process of the library runs there. Waits for a second at most. */
-bool tw_nic_is_deserted(uint64_t nic_id);
 /* Whether it is known as a board of another host that only that host reaches, as its loopback. */
 bool tw_nic_leads_nowhere(uint64_t nic_id);
 /* The board of a NIC id; false if it is not on this host. */

@@ -134,17 +134,6 @@ static enum tw_err query_progress(struct tw_net_link *l)
 	return err == TW_OK ? query_answered(l) : err;
 }
 
-/* Goes on as far as it is asked for. */
-static enum tw_err query_step(struct tw_net_link *l, const struct tw_host_boards *boards)
-{
-	int error;
-
-	if (boards)
-		return query_progress(l);
-	error = tw_net_sock_error(l);
-	return error ? tw_net_err_of(error) : TW_OK;
-}
-
 /* The rest of the proof may take longer. */
 static void query_progressed(struct query *q, const struct tw_net_link *l)
 {
@@ -160,7 +149,7 @@ static bool query_continue(struct query *q, const struct pollfd *p, struct tw_ho
 	/* From the last one on: others take the places of those that end. */
 	for (unsigned i = q->n; i-- > 0;) {
 		struct tw_net_link *l = q->of[i];
-		enum tw_err err = p[i].revents ? query_step(l, boards) : TW_AGAIN;
+		enum tw_err err = p[i].revents ? query_progress(l) : TW_AGAIN;
 		unsigned port = l->port;
 
 		query_progressed(q, l);
@@ -170,8 +159,7 @@ static bool query_continue(struct query *q, const struct pollfd *p, struct tw_ho
 		if (err == TW_AGAIN)
 			continue;
 		if (err == TW_OK) {
-			if (boards)
-				*boards = l->in.ctrl.boards;
+			*boards = l->in.ctrl.boards;
 			return true;
 		}
 		if (l->channel == TW_NET_DIALING && err != TW_ECLOSED)

@@ -13,8 +13,7 @@
  * Slots are assigned lowest first, so low ones are tried first, the others while nobody waits;
  * before them the one that another process of this host has found. A host that is DOWN has nothing
  * and is not waited for: who comes later looks for the others. One that is not known to have
- * anything is DOWN at once if there is no way to it. The less likely slots, of eight TCP ports
- * each, are not tried where no process of the library listens.
+ * anything is DOWN at once if there is no way to it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -190,8 +189,6 @@ static void try_next(struct link *l)
 	l->due = false;
 	l->m = NULL;
 	l->quietly |= n > LIKELY;
-	if (n == LIKELY + 1 && tw_nic_is_deserted(host_at(l)->nic))
-		l->most = LIKELY;
 	if (n <= l->most)
 		l->m = tw_mrapi_net_member(n == 0 && known ? known
 							   : host_at(l)->nic << 16 |
