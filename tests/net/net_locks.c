@@ -313,6 +313,20 @@ static void short_cut(void)
 	CALL(MRAPI_SUCCESS, &other, NODE, .id = 8);
 	CALL(MRAPI_SUCCESS, &stays, CREATE, .kind = SEM, .id = ID);
 	CALL(MRAPI_SUCCESS, &other, GET, .kind = SEM, .id = ID);
+	/* Nor of a host whose next process the others of its host have met first. */
+	CALL(MRAPI_SUCCESS, &other, CREATE, .kind = WRITER, .id = ID);
+	CALL(MRAPI_SUCCESS, &stays, GET, .kind = WRITER, .id = ID);
+	CALL(MRAPI_SUCCESS, &stays, LOCK, .kind = WRITER, .timeout = SOON_MS);
+	for (int i = 0; i < 10; i++) {
+		CALL(MRAPI_SUCCESS, &stays, DELETE, .kind = SEM);
+		CALL(MRAPI_SUCCESS, &other, END, .id = 0);
+		quit(&other);
+		usleep((useconds_t)i * 2000);
+		twt_spawn_here(&other, lock_calls_obey, (void *)(uintptr_t) "third");
+		CALL(MRAPI_SUCCESS, &other, NODE, .id = 8);
+		CALL(MRAPI_SUCCESS, &stays, CREATE, .kind = SEM, .id = ID);
+		CALL(MRAPI_SUCCESS, &other, GET, .kind = SEM, .id = ID);
+	}
 	CALL(MRAPI_SUCCESS, &stays, END, .id = 0);
 	quit(&stays);
 }

@@ -10,14 +10,15 @@
  *   GREETING  it has told what its host has           UP
  *   UP        it is lost                              LOOKING
  *
- * Slots are assigned lowest first, so low ones are tried first, the others while nobody waits;
- * before them the one that another process of this host has found. A host that is DOWN has nothing
- * and is not waited for: who comes later looks for the others. One that is not known to have
- * anything is DOWN at once if there is no way to it.
+ * Slots are assigned lowest first, so low ones are tried first, the others while nobody waits. The
+ * one that another process of this host has found is the next, whenever it is found. A host that is
+ * DOWN has nothing and is not waited for: who comes later looks for the others. One that is not
+ * known to have anything is DOWN at once if there is no way to it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/report.h"
 #include "mrapi/remote/remote.h"
 
 #define LIKELY 32	 /* slots that a caller waits for */
@@ -31,6 +32,7 @@ static struct link {
 	uint8_t state;
 	bool quietly;	     /* nobody waits for what is found */
 	bool due;	     /* the next slot is to be tried */
+	bool refused;	     /* which has been said */
 	struct tw_member *m; /* unless DOWN */
 	uint32_t next, most;
 	uint64_t looked;
@@ -137,7 +139,7 @@ static void host_come_up(struct link *l, struct tw_member *m)
 	struct tw_list unsent;
 
 	l->state = UP;
-	l->quietly = l->due = false;
+	l->quietly = l->due = l->refused = false;
 	l->m = m;
 	atomic_fetch_or(&tw_mrapi.seg->proc[tw_mrapi.proc].hosts, bit_of(l));
 	tw_list_init(&unsent);
@@ -184,15 +186,15 @@ static void host_greet(struct link *l)
 static void try_next(struct link *l)
 {
 	uint64_t known = atomic_load(&host_at(l)->where);
-	uint32_t n = l->next++;
 
 	l->due = false;
 	l->m = NULL;
-	l->quietly |= n > LIKELY;
-	if (n <= l->most)
-		l->m = tw_mrapi_net_member(n == 0 && known ? known
-							   : host_at(l)->nic << 16 |
-								     (TW_MRAPI_FIRST_ID + n - !!n));
+	if (known)
+		l->m = tw_mrapi_net_member(known);
+	else if (l->next < l->most) {
+		l->quietly |= l->next >= LIKELY;
+		l->m = tw_mrapi_net_member(host_at(l)->nic << 16 | (TW_MRAPI_FIRST_ID + l->next++));
+	}
 	if (!l->m)
 		go_down(l);
 	else if (l->m->state == TW_MEMBER_HERE)
@@ -230,9 +232,26 @@ static bool may_return(struct link *l)
 	       tw_clock() - l->gone < tw_clock_us(1000ull * tw_settings.retry);
 }
 
+/* Else two hosts with different keys would look like one whose locks hold nobody back. */
+static void host_refused(struct link *l)
+{
+	char host[TW_REPORT_SIZE / 2];
+
+	if (l->refused)
+		return;
+	l->refused = true;
+	tw_nic_text(host_at(l)->nic, host, sizeof(host));
+	tw_log(TW_LOG_ERROR,
+	       "mrapi: host %s and this one do not authenticate each other: ids and locks of the "
+	       "same number are different ones there and here",
+	       host);
+}
+
 static void missed(struct link *l)
 {
 	l->state = LOOKING;
+	if (l->m->why == TW_S_REJECTED)
+		host_refused(l);
 	if (!no_way(l->m)) {
 		l->due = true;
 		tw_mrapi_net_attend();
