@@ -6,7 +6,7 @@
  *   SEARCHING  connected, or a packet from it  HERE
  *   SEARCHING  refused                         LOST
  *   HERE       the connection is lost          LOST
- *   LOST       as AWAY
+ *   LOST       as AWAY, but nobody waits for it to begin
  *
  * A loss is noticed once what came before it has been collected.
  */
@@ -60,15 +60,25 @@ void tw_member_ready(struct tw_member *m)
 	m->group->ep->attend = true;
 }
 
+/* It has begun again, and its loss was not attended to yet. */
+static bool began_again(const struct tw_member *m, struct tw_addr addr)
+{
+	return m->state == TW_MEMBER_HERE && m->addr.session != addr.session;
+}
+
 void tw_member_met(struct tw_member *m, struct tw_addr addr)
+{
+	if (began_again(m, addr))
+		tw_collect(m->group->ep);
+	tw_member_arrived(m, addr);
+}
+
+void tw_member_arrived(struct tw_member *m, struct tw_addr addr)
 {
 	struct tw_peer *p = tw_peer_at(m->group->ep, addr);
 
-	/* It has begun again, and its loss was not attended to yet. */
-	if (m->state == TW_MEMBER_HERE && m->addr.session != addr.session) {
-		tw_collect(m->group->ep);
+	if (began_again(m, addr))
 		group_lose(m);
-	}
 	m->state = TW_MEMBER_HERE;
 	m->why = TW_S_OK;
 	m->addr = addr;
@@ -115,7 +125,9 @@ static void member_search(struct tw_member *m, unsigned ms, uint32_t extra)
 
 void tw_member_search(struct tw_member *m)
 {
-	member_search(m, tw_settings.connect_timeout, m->group->later ? TW_X_LATER : 0);
+	bool later = m->group->later && m->state == TW_MEMBER_AWAY;
+
+	member_search(m, tw_settings.connect_timeout, later ? TW_X_LATER : 0);
 }
 
 void tw_member_search_for(struct tw_member *m, unsigned ms)

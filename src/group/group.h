@@ -31,7 +31,7 @@ struct tw_member {
 struct tw_group {
 	struct tw_ep *ep;
 	uint32_t filter;
-	bool later; /* members may begin later: until the deadline, connecting is tried again */
+	bool later; /* members may begin later: the first search tries again until the deadline */
 	bool says;  /* lost() says why a member was not reached */
 	bool attending;
 	/* The interface's own deferred work, or NULL. */
@@ -57,7 +57,7 @@ struct tw_ctrl_request {
 void tw_group_init(struct tw_group *g, uint32_t filter);
 void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
 
-/* Connects to a member that is AWAY or LOST. */
+/* Connects to a member that is AWAY or LOST; of one that is LOST it does not try again. */
 void tw_member_search(struct tw_member *m);
 /* As tw_member_search(), and tries again for so long if that fails. */
 void tw_member_search_for(struct tw_member *m, unsigned ms);
@@ -65,6 +65,11 @@ void tw_member_search_for(struct tw_member *m, unsigned ms);
 void tw_member_ready(struct tw_member *m);
 /* A packet has come from that peer, or it is connected: it is this member. */
 void tw_member_met(struct tw_member *m, struct tw_addr addr);
+/*
+ * As tw_member_met(), where requests may not be collected: amid an arrival. If it has begun again,
+ * lost() is called before all that concerns its former process has been collected.
+ */
+void tw_member_arrived(struct tw_member *m, struct tw_addr addr);
 /*
  * Sends a control behind those before it; connects first. One to the own endpoint goes to
  * am_handler() from tw_group_attend(). False: no memory.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/report.h"
+#include "base/sys.h"
 #include "base/thread.h"
 #include "panda/panda_internal.h"
 
@@ -112,6 +113,8 @@ static void panda_init_prepare(void)
 	tw_panda.nsending = tw_panda.nexpected = 0;
 	tw_panda.dispatching = tw_panda.asleep = false;
 	tw_panda.running = NULL;
+	if (!tw_sys_random(&tw_panda.salt, sizeof(tw_panda.salt)))
+		tw_panda.salt = (uint32_t)tw_clock();
 	tw_pool_init(&tw_panda.tickets, sizeof(struct tw_panda_ticket), 1u << TW_PANDA_INDEX_BITS);
 	tw_group_init(&tw_panda.group, tw_panda.job.key);
 	/* With a launcher all have begun. */

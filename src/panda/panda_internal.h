@@ -24,6 +24,7 @@
 /* Tickets are numbers from here on, ports below. */
 #define TW_PANDA_TICKET (1u << 30)
 #define TW_PANDA_INDEX_BITS 20
+#define TW_PANDA_TICKET_MASK (TW_PANDA_TICKET - 1)
 
 /* Another platform, or this one. */
 struct tw_panda_peer {
@@ -48,7 +49,7 @@ struct tw_panda_port {
 	struct tw_op arrived;
 	struct tw_req *next;	  /* the posted receive for its next message, or NULL */
 	struct tw_unexp_msg *msg; /* of the upcall that is due */
-	struct tw_list ready;	 /* on tw_panda.ready: the upcall is due */
+	struct tw_list ready;	  /* on tw_panda.ready: the upcall is due */
 };
 
 /* A send, or a receive. */
@@ -87,7 +88,8 @@ struct tw_panda {
 	struct tw_pool tickets;
 	struct tw_panda_port **ports; /* by number - 1; NULL: freed */
 	uint32_t nports, ports_room;
-	bool met;		  /* the addresses of all platforms are known */
+	uint32_t salt; /* of the numbers of tickets */
+	bool met;      /* the addresses of all platforms are known */
 	struct tw_group group;
 	struct tw_list due;
 	struct tw_list ready, finished; /* ports and sends with upcalls due */
@@ -135,6 +137,8 @@ void tw_panda_peer_init(struct tw_panda_peer *peer);
 void tw_panda_peers_met(struct tw_ep *ep);
 /* Sends what waits for the connection, and acknowledgements. */
 void tw_panda_ready(struct tw_member *m);
+/* That address is of the process that the platform is now, not of one that it was. */
+bool tw_panda_is_current(const struct tw_panda_peer *peer, struct tw_addr at);
 void tw_panda_lost(struct tw_member *m);
 /*
  * A message is seen for the first time: takes what it acknowledges off its match information.

@@ -54,7 +54,8 @@ void tw_panda_lost(struct tw_member *m)
 	bool waited = !tw_list_empty(&peer->out) || !tw_list_empty(&peer->unacked);
 
 	lost_text(peer, waited);
-	peer->acks = 0;
+	peer->acks = peer->acked = 0;
+	peer->ack_now = false;
 	tw_list_del(&peer->due);
 	lose_all(ep, &peer->out);
 	lose_all(ep, &peer->unacked);
@@ -104,7 +105,7 @@ void tw_panda_acks_flush(struct tw_ep *ep)
 /* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
 static void peer_acknowledge(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
 {
-	if (ack == PAN_MP_EXTERNAL || peer->m.state != TW_MEMBER_HERE)
+	if (ack == PAN_MP_EXTERNAL)
 		return;
 	if (peer->acks++ == 0)
 		due_later(ep, peer);
@@ -143,7 +144,16 @@ void tw_panda_acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_
 
 /* Called by the engine ------------------------------------------------------- */
 
-/* The platform at an address, or NULL for a stranger; one that has been lost stays so. */
+/* A packet of that peer is the first: it is this platform, which may have begun again. */
+static void peer_first(struct tw_member *m, struct tw_peer *p)
+{
+	if (p->state == TW_PEER_UP || m->state == TW_MEMBER_AWAY)
+		tw_member_arrived(m, p->addr);
+	else
+		p->context = m; /* it is gone already */
+}
+
+/* The platform at an address, or NULL for a stranger. */
 static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 {
 	struct tw_peer *p = tw_peer_at(ep, source);
@@ -151,10 +161,14 @@ static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 	if (!p)
 		return NULL;
 	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
-		if (tw_panda.peers[i].m.where == source.where &&
-		    tw_panda.peers[i].m.state < TW_MEMBER_HERE)
-			tw_member_met(&tw_panda.peers[i].m, p->addr);
+		if (tw_panda.peers[i].m.where == source.where)
+			peer_first(&tw_panda.peers[i].m, p);
 	return p->context ? peer_at(p->context) : NULL;
+}
+
+bool tw_panda_is_current(const struct tw_panda_peer *peer, struct tw_addr at)
+{
+	return peer->m.state == TW_MEMBER_HERE && peer->m.addr.session == at.session;
 }
 
 bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
@@ -164,7 +178,8 @@ bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
 	if (!peer)
 		return false;
 	if (tw_panda_acked_of(*match)) {
-		tw_panda_acknowledged(ep, peer, tw_panda_acked_of(*match));
+		if (tw_panda_is_current(peer, source))
+			tw_panda_acknowledged(ep, peer, tw_panda_acked_of(*match));
 		*match = tw_panda_without_acked(*match);
 	}
 	if (peer->expected) {
@@ -180,7 +195,7 @@ void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match, con
 	struct tw_panda_peer *peer = peer_of(ep, source);
 
 	/* Copied, or eager: the sender knows that it has left, not that it has arrived. */
-	if (peer && (!r || r->proto == TW_PROTO_COPY))
+	if (peer && tw_panda_is_current(peer, source) && (!r || r->proto == TW_PROTO_COPY))
 		peer_acknowledge(ep, peer, tw_panda_ack_of(*match));
 	*match = tw_panda_without_ack(*match);
 }
@@ -232,7 +247,7 @@ static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void 
 {
 	(void)data;
 	(void)len;
-	if (p->context)
+	if (p->context && tw_panda_is_current(peer_at(p->context), p->addr))
 		tw_panda_acknowledged(ep, peer_at(p->context), (uint32_t)n);
 }
 
@@ -294,8 +309,7 @@ void pan_mp_expect(int pid)
 		return;
 	}
 	peer = &tw_panda.peers[pid];
-	if (peer->m.state == TW_MEMBER_AWAY)
-		tw_member_search(&peer->m);
+	tw_member_search(&peer->m);
 	if (!peer->expected) {
 		peer->expected = true;
 		tw_panda.nexpected++;

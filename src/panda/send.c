@@ -29,16 +29,20 @@ void tw_panda_ticket_free(struct tw_panda_ticket *t)
 	tw_pool_put_last(&tw_panda.tickets, t);
 }
 
-/* From the top: TW_PANDA_TICKET, generation (10 bits), number (20). */
+/*
+ * TW_PANDA_TICKET, and generation (10 bits) and index (20) under the salt: a message for a ticket
+ * of a former process of this platform is for none of this one.
+ */
 int tw_panda_ticket_number(const struct tw_panda_ticket *t)
 {
-	return (int)(TW_PANDA_TICKET | (t->obj.gen >> 1 & 0x3ff) << TW_PANDA_INDEX_BITS |
-		     t->obj.index);
+	uint32_t n = t->obj.gen >> 1 << TW_PANDA_INDEX_BITS | t->obj.index;
+
+	return (int)(TW_PANDA_TICKET | ((n ^ tw_panda.salt) & TW_PANDA_TICKET_MASK));
 }
 
 static struct tw_panda_ticket *ticket_at(int ticket)
 {
-	uint32_t index = (uint32_t)ticket & ((1u << TW_PANDA_INDEX_BITS) - 1);
+	uint32_t index = ((uint32_t)ticket ^ tw_panda.salt) & ((1u << TW_PANDA_INDEX_BITS) - 1);
 	struct tw_panda_ticket *t;
 
 	if (ticket < (int)TW_PANDA_TICKET ||
@@ -126,7 +130,7 @@ static void panda_send_sent(struct tw_ep *ep, struct tw_op *op, const struct tw_
 		return;
 	else if (read_there)
 		tw_panda_send_over(ep, t, false);
-	else if (t->peer->m.state == TW_MEMBER_LOST)
+	else if (!tw_panda_is_current(t->peer, r->other))
 		tw_panda_send_over(ep, t, true);
 	else {
 		tw_list_add_tail(&t->peer->unacked, &t->link);
@@ -169,8 +173,6 @@ static const char *wrong_send(int cpu, int port, const void *data, int len, pan_
 		return "the data is a null pointer, or its length is negative";
 	if ((unsigned)ack > PAN_MP_EXTERNAL)
 		return "there is no such kind of acknowledgement";
-	if (tw_panda.peers[cpu].m.state == TW_MEMBER_LOST)
-		return "the platform is gone";
 	return NULL;
 }
 
@@ -188,8 +190,7 @@ static struct tw_panda_ticket *panda_send(struct tw_ep *ep, struct tw_panda_peer
 	t->ack = (uint8_t)ack;
 	if (tw_unlikely(peer->m.state != TW_MEMBER_HERE || !tw_list_empty(&peer->out))) {
 		tw_list_add_tail(&peer->out, &t->link);
-		if (peer->m.state == TW_MEMBER_AWAY)
-			tw_member_search(&peer->m);
+		tw_member_search(&peer->m);
 	} else if (tw_unlikely(!tw_panda_launch(ep, t))) {
 		tw_panda_ticket_free(t);
 		return NULL;
