@@ -214,6 +214,43 @@ Test(mrapi_join, member_without_descriptors)
 	mr_peer_end(&first);
 }
 
+static void be_another_node(void *arg)
+{
+	(void)arg;
+	mr_up(3);
+	mr_down();
+}
+
+static void begin_again_here(void *arg)
+{
+	struct twc_thread t;
+
+	(void)arg;
+	twc_start(&t, be_another_node, NULL);
+	twc_join(&t);
+}
+
+/* A number is free once its process is dead, whoever has noticed that. */
+Test(mrapi_join, number_of_a_dead_process)
+{
+	struct world *w = mr_shared(sizeof(*w));
+	struct mr_peer first, poor, dies;
+
+	mr_peer(&first, MR_PROCESS, 1);
+	mr_peer(&poor, MR_PROCESS, 2);
+	mr_do(&poor, run_out, NULL);
+	for (int i = 0; i < 10; i++) {
+		mr_peer(&dies, MR_PROCESS, 3);
+		twc_eq(kill(first.child.pid, SIGSTOP), 0);
+		mr_peer_kill(&dies);
+		mr_do(&poor, begin_again_here, NULL);
+		twc_eq(kill(first.child.pid, SIGCONT), 0);
+	}
+	mr_do(&poor, recover, NULL);
+	mr_peer_end(&poor);
+	mr_peer_end(&first);
+}
+
 /* There is nobody else to ask: no second job is begun, and later all is well. */
 static void try_to_join(void *arg)
 {

@@ -263,6 +263,36 @@ static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number, int
 	return MRAPI_SUCCESS;
 }
 
+/* Its process has died, and nobody has attended to that yet. False: it lives, or is elsewhere. */
+static bool init_reclaim_holder(mrapi_domain_t domain, mrapi_node_t number)
+{
+	uint32_t proc = TW_MRAPI_PROCS, incarnation = 0;
+	struct tw_mrapi_node *n;
+
+	tw_mrapi_admin_lock();
+	n = tw_mrapi_node_find(domain, number);
+	if (n && !n->host && n->proc != tw_mrapi.proc) {
+		proc = n->proc;
+		incarnation = (uint32_t)(atomic_load(&tw_mrapi.seg->proc[proc].life) >> 8);
+	}
+	tw_mrapi_admin_unlock();
+	if (proc == TW_MRAPI_PROCS || !tw_mrapi_gone(proc))
+		return false;
+	tw_mrapi_reclaim(proc, incarnation);
+	return true;
+}
+
+static mrapi_status_t init_enter_once(mrapi_domain_t domain, mrapi_node_t number, int *holder)
+{
+	mrapi_status_t status;
+
+	*holder = 0;
+	tw_mrapi_admin_lock();
+	status = init_enter(domain, number, holder);
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
 static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
@@ -282,9 +312,9 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 		status = become_member();
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_admin_lock();
-	status = init_enter(domain, number, &holder);
-	tw_mrapi_admin_unlock();
+	status = init_enter_once(domain, number, &holder);
+	if (holder && init_reclaim_holder(domain, number))
+		status = init_enter_once(domain, number, &holder);
 	if (holder)
 		tw_report_in_use("node", number, holder);
 	if (status == MRAPI_SUCCESS) {
