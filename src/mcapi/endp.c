@@ -215,12 +215,19 @@ static void endp_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request 
 	tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
 }
 
+void tw_mcapi_endp_text(const struct tw_mcapi_node *n, mcapi_endpoint_t e, char *out, size_t size)
+{
+	char who[TW_REPORT_SIZE / 2];
+
+	tw_failure_who(who, sizeof(who), n->ep, n->peers[tw_mcapi_node_of(e)].where);
+	snprintf(out, size, "port %u of %s", (unsigned)e & 0xffff, who);
+}
+
 static void endp_say(struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m)
 {
-	char who[TW_REPORT_SIZE / 2], port[TW_REPORT_SIZE / 2 + 32];
+	char port[TW_REPORT_SIZE];
 
-	tw_failure_who(who, sizeof(who), n->ep, m->ctrl_req.r.to->where);
-	snprintf(port, sizeof(port), "port %u of %s", (unsigned)m->endpoint & 0xffff, who);
+	tw_mcapi_endp_text(n, m->endpoint, port, sizeof(port));
 	tw_report(TW_LOG_ERROR, port, "the node runs, and has not created this endpoint",
 		  "it must call mcapi_create_endpoint with this port");
 }

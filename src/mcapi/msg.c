@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "base/report.h"
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
 
@@ -42,6 +43,24 @@ static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t t
 	return d;
 }
 
+/* The status of a message that is lost is MCAPI_SUCCESS (3.5.1): nothing else says so. */
+static void msg_say_dropped(struct tw_mcapi_node *n, mcapi_endpoint_t to, bool node_runs)
+{
+	char who[TW_REPORT_SIZE];
+
+	tw_mcapi_endp_text(n, to, who, sizeof(who));
+	tw_report(TW_LOG_ERROR, who,
+		  node_runs ? "the node runs, and has no such endpoint any more: messages are lost"
+			    : "the node is gone: messages are lost",
+		  "they arrive again when it has begun again and created the endpoint");
+}
+
+void tw_mcapi_msg_lost(struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m)
+{
+	if (m->kind == TW_MCAPI_Q_MSG_SEND)
+		msg_say_dropped(n, m->endpoint, false);
+}
+
 /* Messages that wait ------------------------------------------------------------ */
 
 static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
@@ -51,9 +70,12 @@ static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *
 
 	/* A message to an endpoint that does not exist counts as sent (3.5.1). */
 	if (!ctrl || ctrl->status != MCAPI_SUCCESS) {
+		if (d->reached && !tw_list_empty(&d->sends))
+			msg_say_dropped(n, d->handle, ctrl);
 		tw_mcapi_sends_end(n, &d->sends, MCAPI_SUCCESS);
 		return;
 	}
+	d->reached = true;
 	if (!ctrl->value) {
 		tw_mcapi_sends_end(n, &d->sends, MCAPI_ENO_BUFFER);
 		return;

@@ -149,6 +149,7 @@ struct tw_mcapi_dest {
 	struct tw_mcapi_dest *next;
 	uint32_t handle, credits;
 	uint32_t kept;			       /* credit, 0 or 1, of the first waiting send */
+	bool reached;			       /* the endpoint was there once */
 	struct tw_list sends;		       /* waiting for the connection or for credit */
 	struct tw_list push;		       /* on node->dest_pushes */
 	struct tw_mcapi_ctrl_request ctrl_req; /* for credits: on a list until the reply */
@@ -292,6 +293,8 @@ tw_mcapi_endp_begin(struct tw_mcapi_node **n, mcapi_endpoint_t endpoint, mcapi_s
 struct tw_mcapi_endp *tw_mcapi_endp_next(const struct tw_mcapi_node *n, uint32_t *port);
 void tw_mcapi_endps_fini(struct tw_mcapi_node *n);
 void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
+/* How messages on standard error name an endpoint of another node. */
+void tw_mcapi_endp_text(const struct tw_mcapi_node *n, mcapi_endpoint_t e, char *out, size_t size);
 /* Requests endpoints again from nodes that were not there. */
 void tw_mcapi_gets_search(struct tw_mcapi_node *n);
 /* Says which endpoints other nodes have not created for long. Returns the next tick, or 0. */

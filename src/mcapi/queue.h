@@ -70,6 +70,8 @@ bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to);
 
 /* NULL if nothing was sent there before. */
 struct tw_mcapi_dest *tw_mcapi_dest_find(const struct tw_mcapi_node *n, mcapi_endpoint_t to);
+/* The engine has not delivered it: says so of a message. */
+void tw_mcapi_msg_lost(struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m);
 /* Sends what waits, as far as there is credit. */
 void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d);
 

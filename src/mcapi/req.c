@@ -6,10 +6,11 @@
  */
 #include "engine/fast.h"
 #include "mcapi/chan.h"
+#include "mcapi/queue.h"
 #include "mcapi/req.h"
 
 #define COLLECTED_KEPT 1024
-#define STARVED_US 20  /* without credit, until STARVED is sent */
+#define STARVED_US 20 /* without credit, until STARVED is sent */
 
 void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
 {
@@ -134,8 +135,8 @@ static mcapi_boolean_t req_report(struct tw_mcapi_node *n, struct tw_mcapi_mreq 
 		m->collected = true;
 		tw_list_add_tail(&n->collected, &m->link);
 		if (++n->ncollected > COLLECTED_KEPT) {
-			tw_mcapi_mreq_free(
-				n, tw_list_take(&n->collected, struct tw_mcapi_mreq, link));
+			tw_mcapi_mreq_free(n,
+					   tw_list_take(&n->collected, struct tw_mcapi_mreq, link));
 			n->ncollected--;
 		}
 	}
@@ -147,6 +148,8 @@ static void carried(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 	struct tw_mcapi_mreq *m = tw_container(op, struct tw_mcapi_mreq, op);
 
 	m->carrier = NULL;
+	if (r->status != TW_S_OK)
+		tw_mcapi_msg_lost(ep->owner, m);
 	tw_mcapi_mreq_done(ep->owner, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
 }
 
@@ -173,6 +176,8 @@ mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 	if (tw_unlikely(!(r->flags & TW_R_DONE)))
 		return MCAPI_INCOMPLETE;
 	m->carrier = NULL;
+	if (r->status != TW_S_OK)
+		tw_mcapi_msg_lost(n, m);
 	lost = r->status == TW_S_OK ? MCAPI_SUCCESS : lost;
 	tw_req_free(n->ep, r);
 	return lost;
