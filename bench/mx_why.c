@@ -162,7 +162,9 @@ static void put_other(struct table *t, const struct why_graph *g, const struct w
 {
 	char text[WHY_TEXT] = "any";
 
-	if (w == a->wait && a->next >= 0 && (w->to || w->kind >= WHY_MUTEX))
+	if (w->kind == WHY_RANKS)
+		why_ranks(w, text);
+	else if (w == a->wait && a->next >= 0 && (w->to || w->kind >= WHY_MUTEX))
 		why_name(g->now, a->next, text);
 	else if (w->to)
 		why_where_text(g->now, &a->now->eps[w->ep], w->to, text);
@@ -180,6 +182,9 @@ static void show_wait(struct table *t, const struct why_graph *g, const struct w
 
 		snprintf(id, sizeof id, "%" PRIu32, w->own);
 		table_text(t, id);
+		table_none(t);
+	} else if (w->kind == WHY_RANKS) {
+		table_text(t, w->call);
 		table_none(t);
 	} else {
 		put_hex(t, w->match);

@@ -126,6 +126,28 @@ static void free_endpoint(struct why_ep *ep)
 	ep->nunexp = ep->npeers = ep->nplatforms = 0;
 }
 
+/* The call in which the process waits for all ranks of its job; the same at all endpoints. */
+static void read_fence(struct peek *m, struct why_proc *p, unsigned index)
+{
+	struct tw_stats_fence f;
+	struct why_wait *w;
+
+	if (p->fence || !peek(m, p->eps[index].e->stats.fence, &f, sizeof f) || !f.call[0])
+		return;
+	w = why_wait_new(p, WHY_RANKS);
+	if (!w)
+		return;
+	p->fence = f.begun;
+	snprintf(p->rank, sizeof p->rank, "%u", f.rank);
+	w->ep = index;
+	w->id = f.round;
+	w->state = "entered";
+	snprintf(w->call, sizeof w->call, "%.*s", (int)sizeof f.call, f.call);
+	table_printable(w->call);
+	memcpy(w->ranks, f.missing, sizeof w->ranks);
+	w->nranks = f.nmissing;
+}
+
 static void read_endpoint(struct why_proc *p, unsigned index)
 {
 	struct why_ep *ep = &p->eps[index];
@@ -142,8 +164,10 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 		p->nwaits = waits;
 		free_endpoint(ep);
 		ep->access = WHY_READ;
-		if (why_engine(&m, p, ep, index))
+		if (why_engine(&m, p, ep, index)) {
+			read_fence(&m, p, index);
 			return;
+		}
 	}
 	ep->access = m.denied ? WHY_DENIED : WHY_CHANGED;
 	p->denied |= m.denied;
@@ -216,6 +240,75 @@ static void add_members(struct why_facts *f, pid_t only)
 		closedir(dir);
 }
 
+bool why_in_job(const struct why_proc *p, uint64_t job)
+{
+	for (unsigned k = 0; k < p->neps; k++)
+		if (p->eps[k].job == job)
+			return true;
+	return p->job == job;
+}
+
+static bool is_known(const struct why_facts *f, pid_t pid, uint64_t job, const char *rank)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->procs[i].pid == pid ||
+		    (f->procs[i].neps && why_in_job(&f->procs[i], job) &&
+		     strcmp(f->procs[i].rank, rank) == 0))
+			return true;
+	return false;
+}
+
+/* Processes that the launcher has given the namespace, and that have no endpoint. */
+static void add_launched(struct why_facts *f, const char *space, uint64_t job)
+{
+	struct dirent *d;
+	DIR *dir = opendir("/proc");
+	char value[256], rank[16];
+
+	while (dir && (d = readdir(dir))) {
+		pid_t pid = (pid_t)atoi(d->d_name);
+		struct why_proc *p;
+		size_t len;
+		char *all;
+
+		if (pid <= 0)
+			continue;
+		all = environment(pid, &len);
+		if (in_environment(all, len, "PMIX_NAMESPACE", value, sizeof value) &&
+		    strcmp(value, space) == 0 &&
+		    in_environment(all, len, "PMIX_RANK", rank, sizeof rank) &&
+		    !is_known(f, pid, job, rank)) {
+			p = add_process(f, pid, true);
+			p->job = job;
+		}
+		free(all);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Of jobs of which a rank waits for others. */
+static void add_ranks(struct why_facts *f)
+{
+	unsigned known = f->n;
+	uint64_t done = 0;
+	char space[256];
+
+	for (unsigned i = 0; i < known; i++) {
+		uint64_t job = f->procs[i].neps ? f->procs[i].eps[0].job : 0;
+		size_t len;
+		char *all;
+
+		if (!f->procs[i].fence || job == done)
+			continue;
+		done = job;
+		all = environment(f->procs[i].pid, &len);
+		if (in_environment(all, len, "PMIX_NAMESPACE", space, sizeof space))
+			add_launched(f, space, job);
+		free(all);
+	}
+}
+
 static int by_pid(const void *a, const void *b)
 {
 	const struct why_proc *x = a, *y = b;
@@ -236,6 +329,8 @@ void why_read(struct why_facts *f, const char *job, pid_t pid)
 		scan_failed(pid);
 	add_endpoints(f);
 	add_members(f, pid);
+	if (!pid)
+		add_ranks(f);
 	if (f->n)
 		qsort(f->procs, f->n, sizeof *f->procs, by_pid);
 	why_locks(f);

@@ -93,7 +93,8 @@ static void look_at(struct calls *c, const struct why_ep *now, const struct why_
 
 static void judge(const struct why_graph *g, struct why_actor *a, const struct why_proc *before)
 {
-	struct calls c = {.inside = a->now->lock_waits};
+	struct calls c = {.inside = a->now->lock_waits || a->now->fence,
+			  .asleep_at = a->now->fence};
 	uint64_t since;
 
 	a->before = before;
@@ -356,6 +357,59 @@ static struct choice from_holders(const struct why_graph *g, const struct why_wa
 	return c;
 }
 
+static bool is_missing(const struct why_wait *w, const struct why_proc *p)
+{
+	uint32_t rank = (uint32_t)strtoul(p->rank, NULL, 10);
+	unsigned n = w->nranks < 8 ? w->nranks : 8;
+
+	if (!p->rank[0] || p->fence)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (w->ranks[i] == rank)
+			return true;
+	/* Of more than eight, the others are above these. */
+	return w->nranks == 0 || (w->nranks > n && rank > w->ranks[n - 1]);
+}
+
+/* Before all else: a process in such a call does nothing else. */
+static struct choice from_ranks(const struct why_graph *g, const struct why_actor *a,
+				const struct why_wait *w)
+{
+	struct choice c = {.next = WHY_NONE, .score = 100, .candidates = 1};
+
+	for (unsigned i = 0; i < g->now->n; i++) {
+		const struct why_proc *p = &g->now->procs[i];
+
+		/* Of a script and its child, the child is the later one. */
+		if (!why_in_job(p, a->now->eps[w->ep].job) || !is_missing(w, p) ||
+		    c.score > 100 + worth(g, (int)i))
+			continue;
+		c.score = 100 + worth(g, (int)i);
+		c.next = (int)i;
+	}
+	return c;
+}
+
+/* Only the lowest rank that waits asks the launcher which are missing. */
+static void share_ranks(struct why_graph *g, struct why_actor *a)
+{
+	for (unsigned i = 0; i < a->now->nwaits; i++) {
+		struct why_wait *w = &a->now->waits[i];
+
+		for (unsigned k = 0; w->kind == WHY_RANKS && !w->nranks && k < g->now->n; k++) {
+			const struct why_proc *p = &g->now->procs[k];
+
+			if (!why_in_job(p, a->now->eps[w->ep].job))
+				continue;
+			for (unsigned j = 0; j < p->nwaits; j++)
+				if (p->waits[j].kind == WHY_RANKS && p->waits[j].id == w->id) {
+					memcpy(w->ranks, p->waits[j].ranks, sizeof w->ranks);
+					w->nranks = p->waits[j].nranks;
+				}
+		}
+	}
+}
+
 static struct choice choose(const struct why_graph *g, const struct why_actor *a,
 			    const struct why_wait *w)
 {
@@ -366,6 +420,8 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 
 	if (w->kind >= WHY_MUTEX)
 		return from_holders(g, w);
+	if (w->kind == WHY_RANKS)
+		return from_ranks(g, a, w);
 	if (!w->to)
 		return from_any(g, a, w);
 	ep = &a->now->eps[w->ep];
@@ -465,6 +521,8 @@ void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *
 		judge(g, &g->actors[i], was);
 		g->blocked += g->actors[i].mood == WHY_BLOCKED;
 	}
+	for (unsigned i = 0; i < now->n; i++)
+		share_ranks(g, &g->actors[i]);
 	for (unsigned i = 0; i < now->n; i++)
 		decide(g, &g->actors[i]);
 	while (nearer(g))

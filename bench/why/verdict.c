@@ -308,6 +308,14 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		say(sentences[1], "%.150s has ended%s.", other,
 		    why_is_local(g->now, a->ended) ? "" : ", or its host is not reached");
 		say(sentences[2], "Find out why it ended; the message will not come.");
+	} else if (a->wait->kind == WHY_RANKS) {
+		why_ranks(a->wait, other);
+		capital(other);
+		say(sentences[1], "%.150s %s not called it, and no process of this host is known to "
+				  "be %s.",
+		    other, a->wait->nranks == 1 ? "has" : "have",
+		    a->wait->nranks == 1 ? "that rank" : "one of them");
+		say(sentences[2], "Run mx_why on the other hosts of the job.");
 	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders && a->wait->holders[0]) {
 		say(sentences[1], "Process %d has ended, or may not be looked into.",
 		    (int)a->wait->holders[0]);

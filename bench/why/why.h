@@ -37,6 +37,7 @@ enum why_kind {
 	WHY_SCALAR_SEND,
 	WHY_ACK,   /* Panda: the acknowledgement of a message */
 	WHY_ASKED, /* MRAPI: the answer of another host */
+	WHY_RANKS, /* the other ranks of the job */
 	WHY_MUTEX,
 	WHY_SEM,
 	WHY_RWL
@@ -53,6 +54,9 @@ struct why_wait {
 	uint64_t order; /* of posting, of receives */
 	const char *state;
 	uint32_t own, other; /* MCAPI: endpoints; a lock: its id, and node of the waiter */
+	char call[24];	     /* WHY_RANKS: which all ranks must call */
+	uint32_t ranks[8];   /* the lowest that have not, */
+	uint32_t nranks;     /* of so many; 0: not known */
 	pid_t holders[8];    /* of a lock */
 	uint32_t holder_nodes[8];
 	unsigned nholders;
@@ -109,6 +113,8 @@ struct why_proc {
 	unsigned nnodes;
 	bool denied;	 /* something of it could not be read */
 	bool lock_waits; /* a thread sleeps for an MRAPI lock */
+	uint64_t fence;	 /* tick since which it waits for all ranks of its job; 0: it does not */
+	uint64_t job;	 /* without endpoints: that of a rank that waits for it; 0: none */
 	/* Of an MRAPI node of another host, which waits here; id 0: none. */
 	struct why_wait foreign;
 };
@@ -134,6 +140,8 @@ void why_panda(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned i
 	       uint64_t group);
 void why_mrapi(struct peek *m, struct why_proc *p, unsigned index, uint64_t group);
 void why_locks(struct why_facts *f);
+/* Whether a process is of a job: by an endpoint, or by its launcher. */
+bool why_in_job(const struct why_proc *p, uint64_t job);
 /* Whether a process is a member of an MRAPI job, and of which one: tw_stats_job(). */
 bool why_member(pid_t pid, uint64_t *job);
 
@@ -197,6 +205,8 @@ bool why_same(const struct why_wait *a, const struct why_wait *b);
 void why_name(const struct why_facts *f, int proc, char *text);
 /* "waits for ...", with what it waits for by name. */
 void why_phrase(const struct why_graph *g, int proc, char *text);
+/* "rank 1", "ranks 1, 2 and 5 more", or "other ranks" where they are not known. */
+void why_ranks(const struct why_wait *w, char *text);
 void why_tag(const struct why_ep *ep, uint64_t match, char *text);
 const char *why_kind_text(enum why_kind kind);
 /* Whether it is an endpoint of the host of these processes. */

@@ -134,7 +134,8 @@ const char *why_kind_text(enum why_kind kind)
 		"receive",  "send",	      "send",	     "connect",
 		"transfer", "access",	      "send",	     "get endpoint",
 		"open",	    "scalar receive", "scalar send", "acknowledgement",
-		"answer",   "mutex",	      "semaphore",   "reader/writer lock",
+		"answer",   "all ranks",      "mutex",	     "semaphore",
+		"reader/writer lock",
 	};
 
 	return texts[kind];
@@ -222,6 +223,34 @@ static void message_phrase(const struct why_actor *a, const char *other, char *t
 	}
 }
 
+void why_ranks(const struct why_wait *w, char *text)
+{
+	unsigned n = w->nranks < 8 ? w->nranks : 8;
+	int at = snprintf(text, WHY_TEXT, n == 0 ? "other ranks" : n == 1 ? "rank %u" : "ranks %u",
+			  w->ranks[0]);
+
+	for (unsigned i = 1; i < n; i++)
+		at += snprintf(text + at, WHY_TEXT - (size_t)at, "%s%u",
+			       i + 1 == w->nranks ? " and " : ", ", w->ranks[i]);
+	if (w->nranks > n)
+		snprintf(text + at, WHY_TEXT - (size_t)at, " and %u more", w->nranks - n);
+}
+
+/* other: the rank that decides; NULL: none is on this host. */
+static void ranks_phrase(const struct why_wait *w, const char *other, char *text)
+{
+	char ranks[WHY_TEXT];
+
+	why_ranks(w, ranks);
+	if (!other)
+		snprintf(text, WHY_TEXT, "waits in %s for %.150s", w->call, ranks);
+	else if (w->nranks > 1)
+		snprintf(text, WHY_TEXT, "waits in %s for %.120s, such as %.150s", w->call,
+			 ranks, other);
+	else
+		snprintf(text, WHY_TEXT, "waits in %s for %.150s", w->call, other);
+}
+
 void why_phrase(const struct why_graph *g, int proc, char *text)
 {
 	const struct why_actor *a = &g->actors[proc];
@@ -238,7 +267,9 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 		snprintf(other, sizeof other, "node %u of another host", a->wait->holder_nodes[0]);
 	else
 		snprintf(other, sizeof other, "anybody");
-	if (a->unreached && a->unreached->state == TW_PEER_CONNECTING)
+	if (a->wait->kind == WHY_RANKS)
+		ranks_phrase(a->wait, a->next >= 0 ? other : NULL, text);
+	else if (a->unreached && a->unreached->state == TW_PEER_CONNECTING)
 		snprintf(text, WHY_TEXT, "waits for a connection to %.150s", other);
 	else if (a->wait->kind >= WHY_MUTEX)
 		snprintf(text, WHY_TEXT, "waits for %s %u, which %.150s holds",

@@ -63,12 +63,27 @@ struct tw_stats {
 	uint64_t self;	    /* address of the endpoint in its owner's memory, for mx_why */
 	char interface[8];  /* "mx", "mcapi", ... */
 	uint64_t job;	    /* tw_stats_job() */
-	uint64_t unused;
+	uint64_t fence;	    /* address of a struct tw_stats_fence in its owner's memory */
 	uint64_t counters[48]; /* enum tw_counter */
 	struct tw_stats_peer peers[TW_STATS_PEERS];
 };
 _Static_assert(TW_NCOUNTERS <= 48 && TW_NGAUGES <= 4, "room in the format");
 _Static_assert(offsetof(struct tw_stats, peers) == 512, "format");
+
+#define TW_FENCE_RANKS 8u
+
+/*
+ * The call in which a process waits for all ranks of its job, for mx_why. The other members are
+ * valid while call is not empty.
+ */
+struct tw_stats_fence {
+	char call[24];
+	uint32_t rank;	   /* of this process */
+	uint32_t round;	   /* counts the calls */
+	uint64_t begun;	   /* tick of tw_clock() */
+	uint32_t nmissing; /* ranks that have not called; 0: not known */
+	uint32_t missing[TW_FENCE_RANKS];
+};
 
 /* The job that a process has joined, as tools compare it; a segment of MRAPI has it, too. */
 static inline uint64_t tw_stats_job(const char *name)

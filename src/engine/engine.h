@@ -572,6 +572,8 @@ void tw_service_forked(void);
 /* stats.c ---------------------------------------------------------------- */
 
 enum tw_err tw_stats_open(struct tw_ep *ep);
+/* Of this process. Written by group/job.c. */
+extern struct tw_stats_fence tw_stats_fence;
 void tw_stats_close(struct tw_ep *ep);
 void tw_stats_peer(struct tw_peer *p);
 void tw_stats_paths(struct tw_link *link);

@@ -39,6 +39,7 @@ static inline uint32_t tw_layout(void)
 		sizeof(struct tw_source),
 		sizeof(struct tw_slot_entry),
 		sizeof(struct tw_match_head),
+		sizeof(struct tw_stats_fence),
 		TW_NXFERS,
 		TW_NSTATUS,
 	};

@@ -12,6 +12,7 @@
 #include "engine/trace.h"
 #include "shmem/sealed.h"
 
+struct tw_stats_fence tw_stats_fence;
 static struct tw_stats_peer unseen; /* shared by the peers for which the page has no space */
 
 enum tw_err tw_stats_open(struct tw_ep *ep)
@@ -37,6 +38,7 @@ enum tw_err tw_stats_open(struct tw_ep *ep)
 	s->layout = tw_layout();
 	s->self = (uintptr_t)ep;
 	s->job = tw_stats_job(tw_settings.job);
+	s->fence = (uintptr_t)&tw_stats_fence;
 	if (ep->iface->name)
 		snprintf(s->interface, sizeof(s->interface), "%s", ep->iface->name);
 	if (tw_file_line("/proc/self/comm", "", s->program, sizeof(s->program)))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/module.h"
+#include "base/report.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "engine/engine.h"
@@ -111,6 +112,7 @@ static void job_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	inside = false;
 	users = 0;
+	tw_stats_fence.call[0] = 0;
 	with_launcher = false;
 	orphan |= launcher != NULL;
 	launcher = NULL;
@@ -229,6 +231,54 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 	return TW_OK;
 }
 
+/* Waiting for all ranks ----------------------------------------------------------- */
+
+/* "rank 1" or "ranks 1, 2 and 5 more" */
+static void name_ranks(char *out, size_t size, uint32_t n, const uint32_t *ranks)
+{
+	uint32_t named = tw_min(n, TW_FENCE_RANKS);
+	size_t at = (size_t)snprintf(out, size, "rank%s %u", n == 1 ? "" : "s", ranks[0]);
+
+	for (uint32_t i = 1; i < named && at < size; i++)
+		at += (size_t)snprintf(out + at, size - at, "%s%u", i + 1 == n ? " and " : ", ",
+				       ranks[i]);
+	if (n > named && at < size)
+		snprintf(out + at, size - at, " and %u more", n - named);
+}
+
+static void fence_late(uint32_t n, const uint32_t *ranks)
+{
+	char who[128] = "other ranks of the job", cause[128], advice[128];
+
+	for (uint32_t i = 0; i < tw_min(n, TW_FENCE_RANKS); i++)
+		tw_stats_fence.missing[i] = ranks[i];
+	tw_stats_fence.nmissing = n;
+	if (n)
+		name_ranks(who, sizeof(who), n, ranks);
+	snprintf(cause, sizeof(cause), "%s not called %s, and rank %u waits for that",
+		 n == 1 ? "it has" : "they have", tw_stats_fence.call, current.rank);
+	snprintf(advice, sizeof(advice), "all %u ranks must call it: mx_why says what they do",
+		 current.size);
+	tw_report(TW_LOG_ERROR, who, cause, advice);
+}
+
+/* Under the mutex. */
+static void fence_enter(const char *call)
+{
+	struct tw_stats_fence *f = &tw_stats_fence;
+
+	f->rank = current.rank;
+	f->round++;
+	f->begun = tw_clock();
+	f->nmissing = 0;
+	snprintf(f->call, sizeof(f->call), "%s", call);
+}
+
+static void fence_leave(void)
+{
+	tw_stats_fence.call[0] = 0;
+}
+
 /* Whether the launcher's key counts for this process. */
 static bool wants_key(void)
 {
@@ -242,19 +292,22 @@ static bool job_make_key(uint8_t key[TW_JOBKEY])
 	       (tw_jobkey_get(key) || tw_sys_random(key, TW_JOBKEY));
 }
 
-static bool group_exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
+static bool group_exchange(const char *call, uint64_t mine, uint64_t *all, char *why, unsigned len)
 {
 	uint8_t key[TW_JOBKEY] = {0};
 	bool have = job_make_key(key);
-	bool good = launcher->exchange(mine, all, key, &have, why, len);
+	bool good;
 
+	fence_enter(call);
+	good = launcher->exchange(mine, all, key, &have, TW_LONG_US / 1000, fence_late, why, len);
+	fence_leave();
 	if (good && have && wants_key())
 		tw_jobkey_set(key);
 	explicit_bzero(key, sizeof(key));
 	return good;
 }
 
-enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
+enum tw_err tw_job_exchange(const char *call, uint64_t mine, uint64_t *all)
 {
 	TW_NOT_CANCELLED;
 	enum tw_err err = TW_OK;
@@ -262,7 +315,7 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return TW_AGAIN;
-	if (launcher && !group_exchange(mine, all, why, sizeof(why)))
+	if (launcher && !group_exchange(call, mine, all, why, sizeof(why)))
 		err = TW_EUNREACH;
 	else if (!launcher)
 		err = guess(mine, all);
@@ -273,15 +326,19 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 	return err;
 }
 
-void tw_job_fence(void)
+void tw_job_fence(const char *call)
 {
 	TW_NOT_CANCELLED;
-	bool good;
+	bool good = true;
 	char why[256] = "";
 
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return;
-	good = !launcher || launcher->fence(why, sizeof(why));
+	if (launcher) {
+		fence_enter(call);
+		good = launcher->fence(TW_LONG_US / 1000, fence_late, why, sizeof(why));
+		fence_leave();
+	}
 	job_unlock();
 	if (!good)
 		tw_log(TW_LOG_ERROR, "the launcher cannot wait for the other processes: %s", why);

@@ -36,11 +36,12 @@ void tw_job_end(void);
  * Exchanges the addresses of one endpoint of each process (NIC id << 16 | endpoint id). All
  * processes call it; with a launcher it waits until all have, and all have a key of rank 0's
  * (base/jobkey.h). Without one the addresses are computed: hosts are those of TAGWIRE_NODES and
- * endpoint ids differ as the ranks do.
+ * endpoint ids differ as the ranks do. call is the function of the interface: if ranks do not call
+ * it for long, the lowest one that waits says which.
  */
-enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all);
+enum tw_err tw_job_exchange(const char *call, uint64_t mine, uint64_t *all);
 /* Waits for the others, with a launcher. If that fails, it is logged. */
-void tw_job_fence(void);
+void tw_job_fence(const char *call);
 /* Whether TAGWIRE_NODES or a launcher says where numbered nodes live. */
 bool tw_job_has_hosts(void);
 /*
@@ -52,16 +53,26 @@ bool tw_job_has_hosts(void);
 bool tw_job_topology(void);
 
 /* The module of a launcher. */
-#define TW_LAUNCHER_VERSION 3
+#define TW_LAUNCHER_VERSION 4
+
+/*
+ * Other ranks have not entered the exchange or fence for long: n ranks, the first of which are in
+ * ranks[], up to TW_FENCE_RANKS. 0: the launcher does not know.
+ */
+typedef void tw_job_late(uint32_t n, const uint32_t *ranks);
+
 struct tw_launcher {
 	uint32_t version;
 	/* False with the reason in why. */
 	bool (*begin)(struct tw_job *job, char *why, unsigned len);
 	void (*end)(void);
-	/* have: whether there is a key; rank 0's is told to all. */
+	/*
+	 * have: whether there is a key; rank 0's is told to all. late() is called at most once,
+	 * after late_ms, in the lowest rank that waits.
+	 */
 	bool (*exchange)(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool *have,
-			 char *why, unsigned len);
-	bool (*fence)(char *why, unsigned len);
+			 unsigned late_ms, tw_job_late *late, char *why, unsigned len);
+	bool (*fence)(unsigned late_ms, tw_job_late *late, char *why, unsigned len);
 	/* Rank 0 tells the key, and has another one if one was told before; others wait for it. */
 	bool (*key)(uint8_t key[TW_JOBKEY], unsigned limit_ms, char *why, unsigned len);
 	/* The name of that process's host. */

@@ -2,17 +2,29 @@
 /* The module for launchers: a client of PMIx. Calls come one at a time. */
 #include <pmix.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/futex.h"
 #include "base/hash.h"
+#include "base/settings.h"
+#include "base/stats.h"
 #include "base/sys.h"
 #include "group/job.h"
 
 #define KEY "tagwire.key"
 #define LOOK_MS 10 /* between two looks for it */
+#define ASKED 64   /* ranks that are asked for at once */
+#define ASK_S 1	   /* until a rank without an answer is missing */
 
 static pmix_proc_t me;
-static uint32_t size, rounds;
+static uint32_t size;
+static _Atomic(uint32_t) rounds; /* exchanges and fences that have begun */
+
+/* Of the present round. Written by the library's thread, which counts up `events'. */
+static _Atomic(uint32_t) events, asked, answered;
+static _Atomic(bool) fenced, unable, here[TW_JOB_MAX];
+static pmix_status_t fence_status;
 
 static bool pmix_explain(pmix_status_t rc, const char *call, char *why, unsigned len)
 {
@@ -70,22 +82,169 @@ static void pmix_end(void)
 	PMIx_Finalize(NULL, 0);
 }
 
-static bool wait_for_all(bool collect, char *why, unsigned len)
+/* Fences ------------------------------------------------------------------------- */
+
+static void count_event(void)
+{
+	atomic_fetch_add(&events, 1);
+	tw_futex_wake(&events, 1);
+}
+
+static void await_events(bool (*over)(void), uint64_t deadline)
+{
+	for (;;) {
+		uint32_t seen = atomic_load(&events);
+
+		if (over() || tw_clock_ns() >= deadline)
+			return;
+		tw_futex_wait(&events, seen, deadline);
+	}
+}
+
+static bool is_fenced(void)
+{
+	return atomic_load(&fenced);
+}
+
+static bool is_answered(void)
+{
+	return is_fenced() || atomic_load(&answered) == atomic_load(&asked);
+}
+
+/* Each rank publishes the word of a round before it enters the fence. */
+static void name_word(uint32_t round, char name[32])
+{
+	snprintf(name, 32, "tagwire.%u", round);
+}
+
+/* Whether a rank has published its word. It lives until the answer, which may be after the round.
+ */
+struct question {
+	uint32_t rank, round;
+	char name[32];
+	pmix_info_t limit; /* the answer for a rank of another host may take longer */
+};
+
+static void on_answer(pmix_status_t rc, pmix_value_t *v, void *arg)
+{
+	struct question *q = arg;
+
+	(void)v; /* stays the library's */
+	if (q->round == atomic_load(&rounds)) {
+		if (rc == PMIX_SUCCESS)
+			atomic_store(&here[q->rank], true);
+		else if (rc != PMIX_ERR_TIMEOUT && rc != PMIX_ERR_NOT_FOUND)
+			atomic_store(&unable, true);
+		atomic_fetch_add(&answered, 1);
+		count_event();
+	}
+	PMIX_INFO_DESTRUCT(&q->limit);
+	free(q);
+}
+
+static void ask_for(uint32_t rank)
+{
+	struct question *q = calloc(1, sizeof(*q));
+	pmix_proc_t p = process(rank);
+	int limit = ASK_S;
+
+	if (!q) {
+		atomic_store(&unable, true);
+		return;
+	}
+	q->rank = rank;
+	q->round = atomic_load(&rounds);
+	name_word(q->round, q->name);
+	PMIX_INFO_LOAD(&q->limit, PMIX_TIMEOUT, &limit, PMIX_INT);
+	atomic_store(&here[rank], false);
+	atomic_fetch_add(&asked, 1);
+	if (PMIx_Get_nb(&p, q->name, &q->limit, 1, on_answer, q) != PMIX_SUCCESS)
+		on_answer(PMIX_ERROR, NULL, q);
+}
+
+/* For the ranks from first on, and waits for the answers. */
+static void ask(uint32_t first)
+{
+	for (uint32_t i = first; i < size && i < first + ASKED; i++)
+		if (i != me.rank)
+			ask_for(i);
+	await_events(is_answered, tw_clock_ns() + ASK_S * 1000000000ull);
+}
+
+/*
+ * A fence does not say who is missing, so the words of the ranks are asked for. Only the lowest
+ * rank that waits says it: all others stop at the first rank below them that is here.
+ */
+static void find_missing(tw_job_late *late)
+{
+	uint32_t ranks[TW_FENCE_RANKS], n = 0;
+
+	for (uint32_t i = 0; i < size && !is_fenced(); i++) {
+		if (i % ASKED == 0)
+			ask(i);
+		if (i < me.rank && atomic_load(&here[i]))
+			return;
+		if (i != me.rank && !atomic_load(&here[i]) && n++ < TW_FENCE_RANKS)
+			ranks[n - 1] = i;
+	}
+	if (!is_fenced() && (n || atomic_load(&unable)))
+		late(atomic_load(&unable) ? 0 : n, ranks);
+}
+
+static void on_fenced(pmix_status_t rc, void *arg)
+{
+	(void)arg;
+	fence_status = rc;
+	atomic_store(&fenced, true);
+	count_event();
+}
+
+static bool publish_word(uint64_t word, char *why, unsigned len)
+{
+	pmix_value_t v;
+	char name[32];
+
+	name_word(atomic_load(&rounds), name);
+	PMIX_VALUE_CONSTRUCT(&v);
+	v.type = PMIX_UINT64;
+	v.data.uint64 = word;
+	return pmix_explain(PMIx_Put(PMIX_GLOBAL, name, &v), "PMIx_Put", why, len) &&
+	       pmix_explain(PMIx_Commit(), "PMIx_Commit", why, len);
+}
+
+static bool wait_for_all(bool collect, unsigned late_ms, tw_job_late *late, char *why, unsigned len)
 {
 	pmix_proc_t all = process(PMIX_RANK_WILDCARD);
 	pmix_info_t info;
-	bool good;
 
+	atomic_store(&fenced, false);
 	PMIX_INFO_CONSTRUCT(&info);
 	PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-	good = pmix_explain(PMIx_Fence(&all, 1, &info, 1), "PMIx_Fence", why, len);
+	fence_status = PMIx_Fence_nb(&all, 1, &info, 1, on_fenced, NULL);
+	if (fence_status == PMIX_SUCCESS) {
+		await_events(is_fenced, tw_clock_ns() + late_ms * 1000000ull);
+		if (!is_fenced())
+			find_missing(late);
+		await_events(is_fenced, TW_FUTEX_FOREVER);
+	} else if (fence_status == PMIX_OPERATION_SUCCEEDED) {
+		fence_status = PMIX_SUCCESS;
+	}
 	PMIX_INFO_DESTRUCT(&info);
-	return good;
+	return pmix_explain(fence_status, "PMIx_Fence", why, len);
 }
 
-static bool pmix_fence(char *why, unsigned len)
+static void begin_round(void)
 {
-	return wait_for_all(false, why, len);
+	atomic_fetch_add(&rounds, 1);
+	atomic_store(&asked, 0);
+	atomic_store(&answered, 0);
+	atomic_store(&unable, false);
+}
+
+static bool pmix_fence(unsigned late_ms, tw_job_late *late, char *why, unsigned len)
+{
+	begin_round();
+	return publish_word(0, why, len) && wait_for_all(false, late_ms, late, why, len);
 }
 
 static bool pmix_look_up(const char *name, uint32_t rank, uint64_t *word, char *why, unsigned len)
@@ -131,19 +290,15 @@ static bool get_key(uint8_t key[TW_JOBKEY])
 }
 
 static bool pmix_exchange(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool *have,
-			  char *why, unsigned len)
+			  unsigned late_ms, tw_job_late *late, char *why, unsigned len)
 {
-	pmix_value_t v;
 	char name[32];
 
-	snprintf(name, sizeof(name), "tagwire.%u", rounds++);
-	PMIX_VALUE_CONSTRUCT(&v);
-	v.type = PMIX_UINT64;
-	v.data.uint64 = mine;
-	if ((me.rank == 0 && !put_key(key, *have, why, len)) ||
-	    !pmix_explain(PMIx_Put(PMIX_GLOBAL, name, &v), "PMIx_Put", why, len) ||
-	    !pmix_explain(PMIx_Commit(), "PMIx_Commit", why, len) || !wait_for_all(true, why, len))
+	begin_round();
+	if ((me.rank == 0 && !put_key(key, *have, why, len)) || !publish_word(mine, why, len) ||
+	    !wait_for_all(true, late_ms, late, why, len))
 		return false;
+	name_word(atomic_load(&rounds), name);
 	for (uint32_t i = 0; i < size; i++)
 		if (i != me.rank && !pmix_look_up(name, i, &all[i], why, len))
 			return false;

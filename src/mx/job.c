@@ -62,13 +62,13 @@ mx_return_t mx_job_info(uint32_t *rank, uint32_t *size)
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }
 
-static mx_return_t exchange_job(uint64_t mine)
+static mx_return_t exchange_job(const char *call, uint64_t mine)
 {
 	uint64_t *words = calloc(job.size, sizeof(*words));
 
 	if (!words)
 		return MX_NO_RESOURCES;
-	if (tw_job_exchange(mine, words) != TW_OK) {
+	if (tw_job_exchange(call, mine, words) != TW_OK) {
 		free(words);
 		return MX_FAILURE;
 	}
@@ -91,7 +91,7 @@ mx_return_t mx_job_exchange(mx_endpoint_t endpoint)
 		return tw_mx_fail(NULL, __func__, MX_BUSY);
 	rc = join_job();
 	if (rc == MX_SUCCESS)
-		rc = exchange_job(mine);
+		rc = exchange_job(__func__, mine);
 	tw_mutex_unlock_once(&mutex, &inside);
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }

@@ -87,7 +87,7 @@ void pan_start(void)
 	if (!in_job)
 		tw_log(TW_LOG_ERROR, "pan_start: pan_init has not been called, or has failed");
 	else
-		tw_job_fence();
+		tw_job_fence(__func__);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -163,7 +163,7 @@ static enum tw_err init_meet(uint64_t handle)
 	tw_member_met(&me->m, ep->self->addr);
 	tw_leave(ep);
 	if (all)
-		err = tw_job_exchange(mine, all);
+		err = tw_job_exchange("pan_mp_init", mine, all);
 	if (err == TW_OK) {
 		ep = tw_enter(handle);
 		for (uint32_t i = 0; i < tw_panda.job.size; i++)

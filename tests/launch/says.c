@@ -15,6 +15,8 @@
  *	says platform-rank P	pan_init() with --panda-rank=P
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says platform-there	is a platform of Panda, says so, and waits for the end of its input
+ *	says platform-holds N FILE	is a platform, of which N calls pan_start() when there is
+ *				that file
  *	says platform-receives	the same, but waits for a message
  *	says platform-exchanges	as platform, and then waits for a message
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
@@ -232,6 +234,16 @@ static void platform_there(void)
 	await_end();
 }
 
+static void platform_holds(int which, const char *file)
+{
+	pan_init(NULL, NULL);
+	pan_mp_init(NULL, NULL);
+	while (pan_my_pid() == which && access(file, F_OK) != 0)
+		usleep(100000);
+	pan_start();
+	pan_end();
+}
+
 static void platform_receives(void)
 {
 	pan_mp_finish_receive(pan_mp_receive(1), NULL, NULL);
@@ -366,6 +378,8 @@ int main(int argc, char **argv)
 		platform_rank(argv[2]);
 	} else if (!strcmp(what, "platform-there")) {
 		platform_there();
+	} else if (!strcmp(what, "platform-holds") && argc == 4) {
+		platform_holds(atoi(argv[2]), argv[3]);
 	} else if (!strcmp(what, "platform-receives")) {
 		begin_platform();
 		puts("platform");
