@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -241,9 +243,22 @@ void bench_progress_end(void)
 	progress_shown = false;
 }
 
+/* Whether nobody reads it any more: a tool that finds nothing to print learns that here. */
+static bool is_output_closed(void)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO};
+
+	return poll(&out, 1, 0) > 0 && out.revents & POLLERR;
+}
+
 void bench_output_end(void)
 {
-	if (fflush(stdout) || ferror(stdout))
+	bool failed = fflush(stdout) || ferror(stdout);
+
+	/* In silence, as by the signal, which the caller may have switched off. */
+	if (is_output_closed())
+		exit(128 + SIGPIPE);
+	if (failed)
 		bench_fail("standard output: %s", strerror(errno));
 }
 

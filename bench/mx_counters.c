@@ -145,6 +145,7 @@ static int watch(const struct options *o)
 			table_close(&t); /* what is shown next starts a new table */
 		if (t.format == TABLE_PLAIN && this.n)
 			putchar('\n');
+		bench_output_end();
 		scan_free(&last);
 		last = this;
 	}

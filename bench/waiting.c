@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for the other end, which may have died. */
 #include <sched.h>
+#include <unistd.h>
 
 #include "measure.h"
 #include "mx_extensions.h"
@@ -62,7 +63,29 @@ static void check_peer(struct bench *b)
 	}
 	rc = mx_decompose_endpoint_addr2(again, &nic, &id, &session);
 	if (rc == MX_SUCCESS && session != b->peer_session)
-		bench_fail("the other end is gone, another program has its endpoint");
+		bench_fail("the other end is gone, another program has its endpoint %u",
+			   b->peer_id);
+}
+
+static bench_noreturn void fail_silent(const struct bench *b)
+{
+	char name[MX_MAX_HOSTNAME_LEN + 1] = "?";
+
+	if (b->o.mode == BENCH_LOCAL) {
+		int pid = (int)(b->child ? b->child : getppid());
+
+		bench_fail("the other end, process %d, has been silent for %g seconds: 'mx_why "
+			   "--pid %d' says what it does; --timeout waits longer",
+			   pid, b->o.timeout, pid);
+	}
+	if (b->peer_id == MX_ANY_ENDPOINT)
+		bench_fail("the other end, rank %d, has been silent for %g seconds: mx_why on its "
+			   "host says what it does; --timeout waits longer",
+			   b->lead, b->o.timeout);
+	mx_nic_id_to_hostname(b->peer_nic, name);
+	bench_fail("the other end, endpoint %u of %s, has been silent for %g seconds: mx_why there "
+		   "says what it does; --timeout waits longer",
+		   b->peer_id, name, b->o.timeout);
 }
 
 static void check_silence(struct bench *b, struct bench_spin *s)
@@ -71,7 +94,7 @@ static void check_silence(struct bench *b, struct bench_spin *s)
 	if (b->o.mode == BENCH_SERVER && b->peer_id == MX_ANY_ENDPOINT)
 		return;
 	if (s->silent >= b->o.timeout)
-		bench_fail("the other end has been silent for %g seconds", b->o.timeout);
+		fail_silent(b);
 }
 
 void bench_idle(struct bench *b, struct bench_spin *s)
