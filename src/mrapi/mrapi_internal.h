@@ -204,6 +204,12 @@ mrapi_status_t tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id, unsigne
 struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id);
 /* Ends an object. Shared memory gives back its pages. */
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
+/* Ends an object for a node, if its kind agrees; the caller reports that to other hosts. */
+mrapi_status_t tw_mrapi_table_end(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t me);
+/* The handle of an object whose end this process has not reported to other hosts; 0: none. */
+uint32_t tw_mrapi_table_unreported(enum tw_mrapi_kind *kind, uint32_t *id);
+/* The end of that object has been reported. */
+void tw_mrapi_table_reported(enum tw_mrapi_kind kind, uint32_t handle);
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind);
 /* The object in that slot, live or not. */
 struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot);

@@ -2,12 +2,15 @@
 #include "net/lock_calls.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/twr.h"
 #include "lib/twt.h"
+#include "mrapi/remote/remote.h"
 
 struct lock {
 	uint32_t handle;
@@ -139,6 +142,27 @@ static void crowd(struct lock *l, uint32_t n, mrapi_status_t *st)
 	*st = MRAPI_SUCCESS;
 }
 
+static void *keep_endpoint(void *begun)
+{
+	HOLDS(tw_mrapi_net_enter() != NULL);
+	HOLDS(sem_post(begun) == 0);
+	while (pause() < 0)
+		continue;
+	return NULL;
+}
+
+/* From now on the process says nothing to other hosts. */
+static void mute(mrapi_status_t *st)
+{
+	pthread_t thread;
+	sem_t begun;
+
+	HOLDS(sem_init(&begun, 0, 0) == 0);
+	HOLDS(pthread_create(&thread, NULL, keep_endpoint, &begun) == 0);
+	HOLDS(sem_wait(&begun) == 0);
+	*st = MRAPI_SUCCESS;
+}
+
 int lock_calls_obey(void *arg, int fd)
 {
 	struct lock locks[3] = {{0}}; /* READER and WRITER are one */
@@ -162,6 +186,8 @@ int lock_calls_obey(void *arg, int fd)
 			a.seconds = pairs(l, c.id, &a.st);
 		else if (c.what == CROWD)
 			crowd(l, c.id, &a.st);
+		else if (c.what == MUTE)
+			mute(&a.st);
 		else if (c.what == CREATE)
 			create(l, &c, &a.st);
 		else if (c.what == GET)

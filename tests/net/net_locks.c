@@ -331,6 +331,39 @@ static void short_cut(void)
 	quit(&stays);
 }
 
+static void learns_of_end(struct twt_child *c, enum lock_kind k)
+{
+	double limit = twt_now() + TWT_LONG;
+	mrapi_status_t st;
+
+	while ((st = call(c, (struct call){.what = GET, .kind = k, .id = ID})) == MRAPI_SUCCESS) {
+		HOLDS(twt_now() < limit);
+		usleep(1000);
+	}
+	if (st != of[k].id_invalid)
+		FAIL("getting what was deleted", st);
+}
+
+/* A process that deletes an id dies before it has told other hosts, and another one tells them. */
+static void untold(enum lock_kind k)
+{
+	struct twt_child dies;
+
+	twt_spawn_here(&dies, lock_calls_obey, (void *)(uintptr_t) "dies");
+	CALL(MRAPI_SUCCESS, &dies, NODE, .id = 1);
+	create_by(&dies, k);
+	CALL(MRAPI_SUCCESS, &dies, MUTE, .kind = k);
+	begin(&dies, &(struct call){.what = DELETE, .kind = k, .id = 0});
+	learns_of_end(&near, k);
+	CALL(MRAPI_SUCCESS, &far, GET, .kind = k, .id = ID);
+	kill(dies.pid, SIGKILL);
+	HOLDS(twt_join(&dies, TWT_LONG) == 1000 + SIGKILL);
+	learns_of_end(&far, k);
+	learns_of_end(&other, k);
+	create_by(&far, k);
+	remove_it(&other, k);
+}
+
 /* What a child's endpoint has sent to other hosts, as mx_counters shows it. */
 static unsigned long sent(const struct twt_child *c)
 {
@@ -397,6 +430,10 @@ int main(int argc, char **argv)
 	printf("locks\n");
 	nodes();
 	printf("nodes\n");
+	untold(MUTEX);
+	untold(SEM);
+	untold(WRITER);
+	printf("ends that were not told\n");
 	round_trips(1000, false);
 	printf("round trips\n");
 	short_cut();

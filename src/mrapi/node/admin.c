@@ -159,8 +159,9 @@ static bool declare_dead(uint32_t proc, uint32_t incarnation)
 }
 
 /*
- * Frees objects that it had not yet made known; what other hosts know of them is overridden
- * later. And wakes the sleepers: it may have consumed a wake-up meant for others.
+ * Frees objects that it had not yet made known. This process reports their ends to other hosts, and
+ * the ends that the dead one has not reported. And wakes the sleepers: it may have consumed a
+ * wake-up meant for others.
  */
 static void release_objects(uint32_t proc)
 {
@@ -168,9 +169,14 @@ static void release_objects(uint32_t proc)
 	struct tw_mrapi_obj *o;
 
 	while ((o = tw_mrapi_walk(&w))) {
-		if (atomic_load(&o->handle) && (o->flags & TW_MRAPI_CLAIMED) &&
-		    o->there == proc + 1)
+		bool its = o->there == proc + 1;
+
+		if (its && atomic_load(&o->handle) && (o->flags & TW_MRAPI_CLAIMED))
 			tw_mrapi_table_free(w.kind, o);
+		if (its)
+			o->there = atomic_load(&o->handle) || w.kind == TW_MRAPI_SHMEM
+					   ? 0
+					   : tw_mrapi.proc + 1;
 		if (w.kind < TW_MRAPI_LOCKS)
 			tw_mrapi_ops(w.kind)->wake_all(o);
 	}
@@ -201,9 +207,9 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 		tw_log(TW_LOG_INFO, "mrapi: process %u died with %u nodes", proc, nodes);
 	}
 	tw_mrapi_admin_unlock();
+	tw_mrapi_remote_inherit(hosts);
 	while (nodes-- > 0) {
 		tw_mrapi_event(MRAPI_EVENT_NODE_DIED);
 		tw_mrapi_remote_left(&ended[nodes], false);
 	}
-	tw_mrapi_hosts_inherit(hosts);
 }

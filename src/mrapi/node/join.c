@@ -253,12 +253,21 @@ mrapi_status_t tw_mrapi_join(void)
 	return status;
 }
 
+/* Another member reports what this process has not, as if it had died. */
+static void join_end(void)
+{
+	enum tw_mrapi_kind kind;
+	uint32_t id;
+
+	join_set_state(tw_mrapi_table_unreported(&kind, &id) ? TW_MRAPI_DEAD : TW_MRAPI_FREE);
+}
+
 void tw_mrapi_leave(void)
 {
 	join_set_state(TW_MRAPI_LEAVING);
 	tw_mrapi_service_stop();
 	tw_mrapi_admin_block();
-	join_set_state(TW_MRAPI_FREE);
+	join_end();
 	tw_mrapi_service_close();
 	tw_mrapi_leave_segment();
 	tw_mrapi_admin_unblock();

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 15u
+#define TW_MRAPI_VERSION 16u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
@@ -77,7 +77,11 @@ struct tw_mrapi_obj {
 	uint16_t unused1;
 	_Atomic(uint8_t) contended; /* a thread has waited for it */
 	_Atomic(uint8_t) host;	    /* 0: this one; else its number + 1: only the name is here */
-	uint32_t there; /* its handle on that host; while CLAIMED, the creator's slot + 1 */
+	/*
+	 * Its handle on that host. Of this one: the slot + 1 of the process that reports its
+	 * creation to other hosts, while it is CLAIMED, or its end, before the slot is free; or 0.
+	 */
+	uint32_t there;
 	uint32_t unused2;
 };
 _Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");

@@ -154,7 +154,7 @@ static struct tw_mrapi_obj *freed(enum tw_mrapi_kind kind, bool spent)
 	for (uint32_t n = 0; n < t->high; n++) {
 		struct tw_mrapi_obj *o = tw_mrapi_slot(kind, t->next++ % t->high);
 
-		if (!atomic_load(&o->handle) &&
+		if (!atomic_load(&o->handle) && !o->there &&
 		    (spent || (o->gen & TW_MRAPI_GEN_MASK) != TW_MRAPI_GEN_MASK))
 			return o;
 	}
@@ -229,22 +229,29 @@ static mrapi_status_t table_claim(enum tw_mrapi_kind kind, uint32_t id, unsigned
 	return tw_mrapi_table_take(kind, id, flags, out);
 }
 
+/* Of the object in the slot, or the last one. */
+static uint32_t table_handle(enum tw_mrapi_kind kind, const struct tw_mrapi_obj *o)
+{
+	uint32_t gen = o->gen & TW_MRAPI_GEN_MASK;
+
+	return (uint32_t)kind << TW_MRAPI_KIND_SHIFT | table_slot_of(kind, o) |
+	       gen << TW_MRAPI_GEN_SHIFT | (o->flags & TW_MRAPI_EXT ? TW_MRAPI_HANDLE_EXT : 0);
+}
+
 uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
 				uint32_t domain)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	uint32_t slot = table_slot_of(kind, o), handle;
 	uint16_t *bucket = bucket_of(t, o->id);
+	uint32_t handle;
 
-	handle = (uint32_t)kind << TW_MRAPI_KIND_SHIFT | slot |
-		 (++o->gen & TW_MRAPI_GEN_MASK) << TW_MRAPI_GEN_SHIFT;
-	if (flags & TW_MRAPI_EXT)
-		handle |= TW_MRAPI_HANDLE_EXT;
+	++o->gen;
 	o->domain = domain;
 	o->flags = (uint16_t)flags;
+	handle = table_handle(kind, o);
 	o->contended = 0;
 	o->next = *bucket;
-	*bucket = (uint16_t)(slot + 1);
+	*bucket = (uint16_t)(table_slot_of(kind, o) + 1);
 	t->live++;
 	/* [object] */
 	atomic_store(&o->handle, handle);
@@ -266,6 +273,43 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 	tw_mrapi_remote_cleared(kind, o);
 	if (kind == TW_MRAPI_SHMEM)
 		tw_mrapi_arena_discard(s->offset, s->span);
+}
+
+mrapi_status_t tw_mrapi_table_end(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t me)
+{
+	mrapi_status_t status;
+
+	if (kind != TW_MRAPI_SHMEM && tw_mrapi.nic)
+		o->there = tw_mrapi.proc + 1;
+	status = kinds[kind].ops->end(o, me);
+	if (status != MRAPI_SUCCESS)
+		o->there = 0;
+	return status;
+}
+
+void tw_mrapi_table_reported(enum tw_mrapi_kind kind, uint32_t handle)
+{
+	struct tw_mrapi_obj *o = tw_mrapi_slot(kind, handle & TW_MRAPI_SLOT_MASK);
+
+	/* If the slot has been used since, another thread has reported the end, too. */
+	if (!atomic_load(&o->handle) && o->there == tw_mrapi.proc + 1 &&
+	    table_handle(kind, o) == handle)
+		o->there = 0;
+}
+
+uint32_t tw_mrapi_table_unreported(enum tw_mrapi_kind *kind, uint32_t *id)
+{
+	struct tw_mrapi_walk w = {0};
+	struct tw_mrapi_obj *o;
+
+	while ((o = tw_mrapi_walk(&w))) {
+		if (atomic_load(&o->handle) || o->there != tw_mrapi.proc + 1)
+			continue;
+		*kind = w.kind;
+		*id = o->id;
+		return table_handle(w.kind, o);
+	}
+	return 0;
 }
 
 /* Rebuilds the lists from the slots: a slot with a handle is an object. */
@@ -306,10 +350,12 @@ static mrapi_status_t table_confirm(uint32_t me, struct tw_mrapi_obj *o, const v
 		status = MRAPI_ERR_NODE_NOTINIT;
 	else if (!tw_mrapi_is(o, *handle))
 		status = MRAPI_EXISTS;
-	if (status == MRAPI_SUCCESS)
+	if (status == MRAPI_SUCCESS) {
+		o->there = 0;
 		atomic_fetch_and(&o->flags, (uint16_t)~TW_MRAPI_CLAIMED);
-	else if (tw_mrapi_is(o, *handle))
+	} else if (tw_mrapi_is(o, *handle)) {
 		tw_mrapi_table_free(kind, o);
+	}
 	tw_mrapi_admin_unlock();
 	if (status == MRAPI_SUCCESS)
 		return status;
@@ -337,7 +383,7 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 		if (status == MRAPI_SUCCESS && begin)
 			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS) {
-			o->there = tw_mrapi.proc + 1;
+			o->there = claimed ? tw_mrapi.proc + 1 : 0;
 			*handle = tw_mrapi_table_publish(kind, o, flags, tw_mrapi_node(me)->domain);
 		}
 		tw_mrapi_admin_unlock();
@@ -443,7 +489,7 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 	remote = status == MRAPI_SUCCESS && o->host;
 	id = status == MRAPI_SUCCESS ? o->id : 0;
 	if (status == MRAPI_SUCCESS && !remote)
-		status = kinds[kind].ops->end(o, me);
+		status = tw_mrapi_table_end(kind, o, me);
 	tw_mrapi_admin_unlock();
 	if (remote)
 		return tw_mrapi_remote_ask(o, &c);

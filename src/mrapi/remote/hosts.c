@@ -410,18 +410,33 @@ void tw_mrapi_host_notify(struct tw_mrapi_notice *t)
 		tw_mrapi_net_give_up(l->m);
 }
 
-void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl)
+static void notify_all(const struct tw_mrapi_ctrl *ctrl)
 {
-	tw_mrapi_with_ep(ep) each_link(l)
+	each_link(l)
 	{
-		struct tw_mrapi_notice *t = l->state == DOWN ? NULL : calloc(1, sizeof(*t));
+		struct tw_mrapi_notice *t;
 
+		if (l->state == DOWN && !unknown(l))
+			host_look(l, TW_MRAPI_PROCS, true);
+		t = l->state == DOWN ? NULL : calloc(1, sizeof(*t));
 		if (!t)
 			continue;
 		t->host = (uint32_t)(l - links) + 1;
 		t->ctrl = *ctrl;
 		tw_mrapi_host_notify(t);
 	}
+}
+
+bool tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl)
+{
+	bool there = false;
+
+	tw_mrapi_with_ep(ep)
+	{
+		notify_all(ctrl);
+		there = true;
+	}
+	return there;
 }
 
 /* ------------------------------------------------------------------ start, stop */

@@ -294,6 +294,8 @@ static mrapi_status_t net_open_endpoint(const uint64_t *hosts)
 	tw_mrapi.nic = ep->self->addr.where >> 16;
 	tw_mrapi_hosts_start(ep, hosts, net.nhosts);
 	tw_group_leave(ep);
+	/* A process may have died before there was an endpoint. */
+	tw_mrapi_remote_inherit(0);
 	return MRAPI_SUCCESS;
 }
 

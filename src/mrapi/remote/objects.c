@@ -29,8 +29,10 @@ void tw_mrapi_remote_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
 	if (!o->host)
 		return;
-	atomic_store(&o->host, 0);
+	/* The host last: who repairs the table after a death here begins anew. */
+	o->there = 0;
 	clear_words(kind, o, 0);
+	atomic_store(&o->host, 0);
 }
 
 static void take_rmem(struct tw_mrapi_obj *o, const struct tw_mrapi_ctrl *ctrl,
@@ -272,12 +274,48 @@ mrapi_status_t tw_mrapi_remote_join(uint32_t me)
 	return status;
 }
 
+/* A question to the hosts has reached them; or this process has no endpoint to ask any. */
+static bool object_can_report(void)
+{
+	bool can = !tw_mrapi.nic;
+
+	tw_mrapi_with_ep(ep) can = true;
+	return can;
+}
+
+static void object_reported(enum tw_mrapi_kind kind, uint32_t handle)
+{
+	tw_mrapi_admin_lock();
+	tw_mrapi_table_reported(kind, handle);
+	tw_mrapi_admin_unlock();
+}
+
 void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
 {
 	struct tw_mrapi_ctrl c = {
 		.what = TW_MRAPI_CTRL_GONE, .kind = kind, .id = id, .handle = handle};
 
 	tw_mrapi_hosts_ask(&c);
+	/* Else the endpoint was closed meanwhile, and another process reports it: tw_mrapi_leave(). */
+	if (object_can_report())
+		object_reported(kind, handle);
+}
+
+void tw_mrapi_remote_inherit(uint64_t hosts)
+{
+	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_GONE};
+	enum tw_mrapi_kind kind = TW_MRAPI_MUTEX;
+
+	tw_mrapi_hosts_inherit(hosts);
+	for (;;) {
+		tw_mrapi_admin_lock();
+		c.handle = tw_mrapi_table_unreported(&kind, &c.id);
+		tw_mrapi_admin_unlock();
+		c.kind = kind;
+		if (!c.handle || !tw_mrapi_hosts_notify(&c))
+			return;
+		object_reported(kind, c.handle);
+	}
 }
 
 void tw_mrapi_remote_left(const struct tw_mrapi_name *name, bool wait)

@@ -153,7 +153,7 @@ static mrapi_status_t act(uint32_t me, struct tw_mrapi_ctrl *c, struct tw_mrapi_
 		break;
 	default:
 		key = o->id;
-		status = tw_mrapi_ops(kind)->end(o, me);
+		status = tw_mrapi_table_end(kind, o, me);
 	}
 	c->key = key;
 	return status;

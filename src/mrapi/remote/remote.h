@@ -36,6 +36,11 @@ mrapi_status_t tw_mrapi_remote_join(uint32_t me);
 /* An object or a node of this host is no more. */
 void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
 void tw_mrapi_remote_left(const struct tw_mrapi_name *name, bool wait);
+/*
+ * Looks for the hosts that a process of this host knew, which has died, and reports to all hosts the
+ * ends of objects in its place.
+ */
+void tw_mrapi_remote_inherit(uint64_t hosts);
 /* A slot has no object any more. Under the admin lock. */
 void tw_mrapi_remote_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 
@@ -114,15 +119,15 @@ void tw_mrapi_hosts_stop(void);
 mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl *ctrl);
 /* Asks all hosts that are up, until one does not agree. Without the lock. */
 mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl);
-/* Tells them, and does not wait. */
-void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl);
+/* Tells those of which a process of this host knows one, and does not wait. False: no endpoint. */
+bool tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl);
 /* Sends a notice, which is allocated, and does not wait. */
 void tw_mrapi_host_notify(struct tw_mrapi_notice *t);
 /* A process has replied to a request of this number: it has served what was sent before. */
 void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number);
 /* Looks for hosts that were down, now and then, and does not wait for them. Without the lock. */
 void tw_mrapi_hosts_look(void);
-/* Takes over the hosts that a process of this host knew, which has died. */
+/* Looks for the hosts that a process of this host knew, which has died; does not wait. */
 void tw_mrapi_hosts_inherit(uint64_t hosts);
 void tw_mrapi_hosts_life(const struct tw_member *from, uint64_t life);
 void tw_mrapi_hosts_hello(struct tw_member *from);
