@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A peer that is killed: what is under way to it ends, soon, and nothing is left of it. */
 #include <dirent.h>
+#include <poll.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include <signal.h>
@@ -227,4 +228,58 @@ FIT_TEST(fi_killed, amid_accesses)
 	twt_join(&c, TWT_LONG);
 	fit_close(&t);
 	free(out);
+}
+
+static int victim_later(void *arg, int fd)
+{
+	char byte;
+
+	return twt_get(fd, &byte, 1) == 0 ? victim(arg, fd) : 1;
+}
+
+/* Whether the child has received; until then a send may find nobody, or the old process. */
+static bool has_received(const struct twt_child *c)
+{
+	struct pollfd p = {c->fd, POLLIN, 0};
+	char byte;
+
+	return poll(&p, 1, 10) == 1 && twt_get(c->fd, &byte, 1) == 0;
+}
+
+/* An entry of the address vector leads to the next process that has the address. */
+FIT_TEST(fi_killed, begins_again)
+{
+	char name[64], again[64], in[8] = "";
+	double end = twt_now() + TWT_LONG;
+	size_t len = sizeof(name), n;
+	struct twt_child c[2];
+	struct fi_cq_err_entry e;
+	struct fit t;
+	fi_addr_t to;
+
+	prepare(*way);
+	twt_spawn(&c[0], victim, *way);
+	twt_spawn(&c[1], victim_later, *way);
+	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_RMA | FI_ATOMIC});
+	to = meet(&t, &c[0]);
+	fit_ok(fi_av_lookup(t.av, to, name, &len));
+	kill(c[0].pid, SIGKILL);
+	twt_join(&c[0], TWT_LONG);
+	cr_assert(twt_put(c[1].fd, "b", 1) == 0 && twt_get(c[1].fd, &n, sizeof(n)) == 0 &&
+		  twt_get(c[1].fd, again, n) == 0);
+	cr_assert(n == len && memcmp(name, again, n) == 0, "it has another address");
+	do {
+		fit_ok(fi_tsend(t.ep[0], name, 8, NULL, to, 1, &ctx[0]));
+		e = fit_next(&t, 0);
+		cr_assert(!e.err || e.err == FI_ECONNRESET || e.err == FI_EHOSTUNREACH, "error %s",
+			  fi_strerror(e.err));
+		cr_assert(twt_now() < end);
+	} while (!has_received(&c[1]));
+	memset(in, 1, sizeof(in));
+	fit_ok(fi_read(t.ep[0], in, 8, NULL, to, 0, KEY, &ctx[0]));
+	fit_good(&t, 0, &ctx[0]);
+	cr_assert(memcmp(in, (char[8]){0}, 8) == 0);
+	kill(c[1].pid, SIGKILL);
+	twt_join(&c[1], TWT_LONG);
+	fit_close(&t);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mx_job_connect() without a launcher: the other process may not have begun. */
+/* mx_job_connect() without a launcher: the other process may not have begun, or begin again. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -118,5 +118,51 @@ Test(mx_job, timeout, .timeout = MXT_TIMEOUT)
 	mxt_check(took >= 4.9 * slow);
 	mxt_check(twt_awake() - awake < 7.5 * slow);
 	mxt_kill(&c);
+	end(ep);
+}
+
+static int live(void *arg, int fd)
+{
+	mx_request_t r;
+	mx_endpoint_t ep;
+	char byte;
+
+	(void)arg;
+	mxt_await(fd);
+	mxt_up();
+	ep = mxt_open(OTHER);
+	r = mxt_irecv(ep, &byte, 1, 1);
+	mxt_wait(ep, &r, MX_STATUS_SUCCESS);
+	pause();
+	return 1;
+}
+
+/* A rank that was killed, and began again. It is connected to before its death was noticed, too. */
+Test(mx_job, begins_again, .timeout = MXT_TIMEOUT)
+{
+	enum { LIVES = 4 };
+	struct twt_child c[LIVES];
+	uint32_t result = 0;
+	mx_status_t st;
+	mx_endpoint_addr_t addr;
+	mx_endpoint_t ep;
+	mx_request_t r;
+
+	for (int i = 0; i < LIVES; i++)
+		twt_spawn(&c[i], live, NULL);
+	ep = begin();
+	for (int i = 0; i < LIVES; i++) {
+		mxt_signal(c[i].fd);
+		mxt_ok(mx_job_connect(ep, 1, MXT_KEY, MXT_LONG / 1000, &addr));
+		r = mxt_issend(ep, "x", 1, addr, 1);
+		mxt_wait(ep, &r, MX_STATUS_SUCCESS);
+		r = mxt_issend(ep, "x", 1, addr, 2);
+		mxt_kill(&c[i]);
+		if (i % 2 == 0)
+			continue;
+		mxt_ok(mx_wait(ep, &r, MXT_LONG, &st, &result));
+		mxt_check(result && st.code != MX_STATUS_SUCCESS);
+	}
+	mxt_rc(MX_CONNECTION_FAILED, mx_job_connect(ep, 1, MXT_KEY, 1, &addr));
 	end(ep);
 }
