@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A slot of remote memory has other memory by now: nothing is left of what was there before. */
+/*
+ * A slot has another memory, or another process, by now: nothing is left of what was there before.
+ */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "lib/twt.h"
@@ -106,6 +110,54 @@ Test(mrapi_slots, revoked_late, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(st, MRAPI_SUCCESS, "%d", (int)st);
 	cr_assert_eq(memory[0], 'x');
 	end(next);
+	mrapi_finalize(&st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+}
+
+#define REQUESTED 1u /* in the lowest byte of the state, see move.c */
+#define OWNER 9u     /* a slot without a process */
+
+static const size_t page = 65536;
+static _Atomic(uint32_t) *state;
+static char *data;
+static uint32_t seen;
+
+/* The request is being written. */
+static void look(int sig)
+{
+	(void)sig;
+	seen = atomic_load(state);
+	mprotect(data, page, PROT_READ | PROT_WRITE);
+}
+
+/* A process has died after its request, which the owner has not read yet, and this one follows. */
+Test(mrapi_slots, request_of_a_dead_process, .timeout = TWT_TIMEOUT)
+{
+	struct tw_mrapi_client c = {.r = calloc(1, sizeof(*c.r)), .proc = OWNER, .handle = 1};
+	struct tw_mrapi_move m = {.write = true, .bytes = 8, .n = 1};
+	struct sigaction sa = {.sa_handler = look};
+	mrapi_status_t st;
+	mrapi_info_t info;
+	char job[32];
+
+	snprintf(job, sizeof(job), "requests-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	mrapi_initialize(1, 7, NULL, &info, &st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+	m.local = data = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(data, MAP_FAILED);
+	state = tw_mrapi_arena_map(tw_mrapi.seg->arena_size -
+					   (tw_mrapi.proc * TW_MRAPI_BOUNCE_SLOTS + 1ull) *
+						   TW_MRAPI_BOUNCE,
+				   TW_MRAPI_BOUNCE, 0, false);
+	cr_assert_not_null(state);
+	atomic_store(state, OWNER << 8 | REQUESTED);
+	sigaction(SIGSEGV, &sa, NULL);
+	seen = REQUESTED;
+	cr_assert_eq(tw_mrapi_path_served.move(&c, &m), MRAPI_ERR_RMEM_INVALID);
+	cr_assert_neq(seen & 0xff, REQUESTED, "the owner may serve it half written");
+	munmap((void *)(uintptr_t)state, TW_MRAPI_BOUNCE);
+	free(c.r);
 	mrapi_finalize(&st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
 }

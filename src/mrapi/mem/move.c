@@ -295,12 +295,18 @@ static uint32_t move_take_slot(void)
 	}
 }
 
-/* For a process that has died and had this one's slot. */
-static bool still_served(struct bounce *b)
+/*
+ * Of a process that has died and had this one's slot: an owner may not have read its request yet,
+ * or serve it just now. False: it does.
+ */
+static bool take_over(struct bounce *b)
 {
 	uint32_t state = atomic_load(&b->state), owner = state >> 8;
 
-	return (state & 0xff) == SERVED && owner != tw_mrapi.proc && !tw_mrapi_gone(owner);
+	if ((state & 0xff) == SERVED && owner != tw_mrapi.proc && !tw_mrapi_gone(owner))
+		return false;
+	/* [bounce] */
+	return atomic_compare_exchange_strong(&b->state, &state, IDLE);
 }
 
 /* The buffer with its pages; NULL: memory is short. */
@@ -314,7 +320,7 @@ static struct bounce *bounce_begin(uint32_t slot)
 		return NULL;
 	bounces[slot].paged = tw_mrapi.joins;
 	b = bounce_map(tw_mrapi.proc, slot);
-	while (b && still_served(b))
+	while (b && !take_over(b))
 		tw_sys_sleep_us(BUSY_US);
 	return b;
 }
