@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a peer that has proved itself can say: control messages and packets, right and wrong,
- * in every order and state of its links, to a listener and to a caller, while the engine of this
- * side disconnects, sends and waits. Whatever it says, a link that the engine has a pointer to
- * ends by an upcall, and by one only.
+ * in every order and state of its links, to a listener and to a caller. Meanwhile the engine of
+ * this side disconnects, sends, refuses and waits, paths break, and lost connections are made
+ * again. Whatever the peer says, a link that the engine has a pointer to ends by an upcall, and by
+ * one only.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -133,6 +134,24 @@ static void open_channel(struct channel *c, bool caller)
 	prove(c, caller);
 }
 
+/* A link whose connection was lost calls again, and is answered. */
+static void call_again(struct channel *c)
+{
+	struct tw_net_link *l = link_of(c);
+	int fds[2];
+
+	if (!l || l->sock >= 0 || !tw_net_resumable(l))
+		return;
+	FUZZ_MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+	tw_net_proof_end(&c->peer);
+	close(c->peer.sock);
+	l->sock = tw_fd_own(fds[0]);
+	l->channel = TW_NET_HELLO;
+	c->peer = (struct tw_net_link){
+		.state = TW_NET_HALF_OPEN, .channel = TW_NET_HELLO, .sock = fds[1]};
+	prove(c, true);
+}
+
 /* A path whose other end is nowhere. */
 static void offer(struct tw_net_ctrl *t)
 {
@@ -203,17 +222,31 @@ static void packet(const struct channel *c)
 		tw_net_packet(&ep->adapters[0], path, &w, sizeof(w));
 }
 
-/* What the engine of this side may do meanwhile. */
+/* The driver reports that a path has broken. */
+static void break_path(struct fake_peer *p)
+{
+	struct tw_net_link *l = tw_container(p->link, struct tw_net_link, link);
+	void *path = l->paths[in_byte(in) % TW_NET_PATHS].path;
+
+	if (path)
+		tw_net_broken(&ep->adapters[0], path);
+}
+
+/* What the engine and the driver of this side may do meanwhile. */
 static void act(void)
 {
 	struct fake_peer *p = engine.npeers ? &engine.peers[in_byte(in) % engine.npeers] : NULL;
-	unsigned what = in_byte(in) % 4;
+	unsigned what = in_byte(in) % 8;
 
+	if (what == 7)
+		engine.accept = in_byte(in) % TW_NERRS;
 	if (!p || p->ended || p->state > FAKE_UP)
 		return;
 	if (what == 0) {
 		p->ended = true;
 		tw_provider_net.disconnect(p->link);
+	} else if (what < 3) {
+		break_path(p);
 	} else if (p->state == FAKE_UP) {
 		fake_send(p, TW_SEND_CONTROL, 8);
 	}
@@ -227,6 +260,8 @@ static void step(void)
 	case 0:
 		if (!c->open)
 			open_channel(c, in_byte(in) % 2);
+		else
+			call_again(c);
 		break;
 	case 1:
 		act();
@@ -267,6 +302,7 @@ static void end(void)
 		c->conn = 0;
 	}
 	engine.npeers = 0;
+	engine.accept = TW_OK;
 	engine.wrong = NULL;
 }
 
