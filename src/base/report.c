@@ -64,9 +64,27 @@ static bool is_due(uint64_t what, uint32_t *held_back)
 	return due;
 }
 
+static uint64_t report_hash(const char *who, const char *cause)
+{
+	return tw_hash_text(tw_hash_text(TW_HASH_START, who), cause) | 1;
+}
+
+bool tw_report_said(const char *who, const char *cause)
+{
+	uint64_t what = report_hash(who, cause);
+	bool said = false;
+
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return false;
+	for (unsigned i = 0; i < KEPT; i++)
+		said |= kept[i].what == what;
+	tw_mutex_unlock_once(&mutex, &inside);
+	return said;
+}
+
 void tw_report(enum tw_log_level level, const char *who, const char *cause, const char *advice)
 {
-	uint64_t what = tw_hash_text(tw_hash_text(TW_HASH_START, who), cause) | 1;
+	uint64_t what = report_hash(who, cause);
 	char text[TW_REPORT_SIZE];
 	uint32_t held_back;
 

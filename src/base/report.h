@@ -6,6 +6,7 @@
 #ifndef TW_REPORT_H
 #define TW_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,9 @@ void tw_report_text(char *out, size_t size, const char *who, const char *cause, 
  * of times that it was not said.
  */
 void tw_report(enum tw_log_level level, const char *who, const char *cause, const char *advice);
+
+/* Whether that was logged, and is remembered. */
+bool tw_report_said(const char *who, const char *cause);
 
 /* In a forked child. */
 void tw_report_forked(void);

@@ -58,7 +58,10 @@ bool tw_failure_explained(const struct tw_ep *ep, uint64_t where, enum tw_status
 /* "what: endpoint 3 of beta:0: cause; advice" of a connect; TW_REPORT_SIZE bytes are enough. */
 void tw_failure_text(char *out, size_t size, const char *what, const struct tw_ep *ep,
 		     uint64_t where, enum tw_status why);
-/* Logs that text, or without what (NULL) from the endpoint on, as tw_report(). */
+/*
+ * Logs that text, or without what (NULL) from the endpoint on, as tw_report(). The cause is not said
+ * again with what if it was said without.
+ */
 void tw_failure_report(const char *what, const struct tw_ep *ep, uint64_t where,
 		       enum tw_status why);
 

@@ -117,6 +117,11 @@ void tw_failure_report(const char *what, const struct tw_ep *ep, uint64_t where,
 	const char *advice, *cause = failure_cause(ep, where, why, &advice);
 	char subject[TW_REPORT_SIZE];
 
+	failure_subject(subject, sizeof(subject), NULL, ep, where);
+	if (what && tw_report_said(subject, cause)) {
+		cause = "the connection is given up";
+		advice = NULL;
+	}
 	failure_subject(subject, sizeof(subject), what, ep, where);
 	tw_report(TW_LOG_ERROR, subject, cause, advice);
 }
