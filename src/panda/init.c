@@ -229,7 +229,7 @@ void pan_mp_init(int *argc, char **argv)
 		tw_report_in_use("platform", tw_panda.job.rank, holder);
 	else if (err != TW_OK)
 		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint: %s",
-		       err == TW_ENOMEM ? "memory or another resource is short"
+		       err == TW_ENOMEM ? "a descriptor or memory is missing; raise ulimit -n"
 					: "an earlier message says why");
 	pthread_mutex_unlock(&mutex);
 }
