@@ -22,7 +22,8 @@
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
  *				id, and waits for the end of its input
- *	says hang-up ID		ends every call at the TCP port of an id, which it prints
+ *	says hang-up ID [N]	ends every call, or N calls and then listens no more, at the TCP
+ *				port of an id, which it prints
  *	says queues		two endpoints, one with receives and a message that waits; prints
  *				its id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint
@@ -147,14 +148,16 @@ static void squat(uint32_t id)
 }
 
 /* As a program does that cannot take a call. */
-static void hang_up(uint32_t id)
+static void hang_up(uint32_t id, unsigned times)
 {
 	int fd = take_port((uint16_t)(PORT + id)), caller;
 
 	printf("%u\n", id);
 	fflush(stdout);
-	while ((caller = accept(fd, NULL, NULL)) >= 0)
+	while (times-- && (caller = accept(fd, NULL, NULL)) >= 0)
 		close(caller);
+	close(fd);
+	pause();
 }
 
 static void queues(void)
@@ -392,8 +395,8 @@ int main(int argc, char **argv)
 		serve((uint32_t)atoi(argv[2]));
 	} else if (!strcmp(what, "squat") && argc == 3) {
 		squat((uint32_t)atoi(argv[2]));
-	} else if (!strcmp(what, "hang-up") && argc == 3) {
-		hang_up((uint32_t)atoi(argv[2]));
+	} else if (!strcmp(what, "hang-up") && argc > 2) {
+		hang_up((uint32_t)atoi(argv[2]), argc > 3 ? (unsigned)atoi(argv[3]) : UINT32_MAX);
 	} else if (!strcmp(what, "queues")) {
 		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {

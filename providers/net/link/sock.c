@@ -124,12 +124,21 @@ enum tw_err tw_net_err_of(int error)
 	}
 }
 
+/* Calls at the port that is called were ended before. */
+static bool has_hung_up(const struct tw_net_link *l)
+{
+	return l->hung_port && l->hung_port == tw_net_port(l->other.endpoint_id, l->port);
+}
+
 /* The system has refused to call there. */
-static void sock_unreached(const struct tw_net_link *l, int error)
+static void sock_unreached(struct tw_net_link *l, int error)
 {
 	const char *cause = strerror(error), *advice = "a firewall of this host may forbid it";
 	enum tw_err err = tw_net_err_of(error);
 
+	/* Nobody listens any more: what ended the calls there was the end of its process. */
+	if (err == TW_ECLOSED && has_hung_up(l))
+		l->hung_port = 0;
 	/* Of a limit in time unanswered() has said why. */
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM || err == TW_ETIMEDOUT)
 		return;
@@ -458,12 +467,14 @@ static void dialed(struct tw_net_link *l)
 		/* A listener that closed meanwhile was not the endpoint that is wanted. */
 		bool other = error == ECONNRESET && l->state == TW_NET_NEW;
 
-		if (other || error == ECONNREFUSED) {
-			tw_net_dial_next(l);
-		} else {
+		if (!other)
 			sock_unreached(l, error);
+		if (other && has_hung_up(l) && l->hung_up++ < HANG_UPS)
+			tw_net_dial_same(l);
+		else if (other || error == ECONNREFUSED)
+			tw_net_dial_next(l);
+		else
 			sock_refused(l, tw_net_err_of(error));
-		}
 		return;
 	}
 	tw_net_sock_options(l->sock, tw_net_silence_ms());
