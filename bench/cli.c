@@ -105,6 +105,7 @@ static void cli_take(const struct cli_option *o, const char *arg)
 		break;
 	case CLI_T_SIZE:
 		range->min = range->max = cli_uint(o, arg);
+		range->one = true;
 		break;
 	case CLI_T_REAL:
 		*(double *)o->to = bench_real(o->name, arg, (double)o->max);
@@ -170,6 +171,8 @@ void bench_cli_command(int argc, char **argv, const struct cli_option *options, 
 
 void bench_range_end(const struct bench_range *r)
 {
+	if (r->one && r->min != r->max)
+		bench_usage("--size excludes --min and --max");
 	if (r->min > r->max)
 		bench_usage("--min is above --max");
 }

@@ -26,6 +26,7 @@ void bench_usage(const char *fmt, ...) bench_printf(1, 2) bench_noreturn;
 /* Sizes of messages. */
 struct bench_range {
 	uint32_t min, max;
+	bool one; /* by --size */
 };
 
 /* An option, and where its value goes. */
@@ -77,7 +78,7 @@ void bench_cli(int argc, char **argv, const struct cli_option *options, const ch
 void bench_cli_command(int argc, char **argv, const struct cli_option *options, const char *help);
 /* Ends with 2 where more than options was given. */
 void bench_cli_end(int argc, char **argv);
-/* Ends with 2 for a range without sizes. */
+/* Ends with 2 for a range without sizes, or two ranges. */
 void bench_range_end(const struct bench_range *r);
 
 /* A whole number within limits; k, m and g multiply by 1024. Ends with 2 if it is not one. */

@@ -182,7 +182,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{.name = NULL},
 	};
 
-	*o = (struct options){KINDS, {8, 1 << 20}, 64, 1, 5, 0.02, false, TABLE_PLAIN};
+	*o = (struct options){KINDS, {.min = 8, .max = 1 << 20}, 64, 1, 5, 0.02, false, TABLE_PLAIN};
 	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
 	if (o->bits & (o->bits - 1))

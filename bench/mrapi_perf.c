@@ -41,7 +41,7 @@ static const struct table_column columns[] = {
 
 #define MAX_ROWS 256
 
-struct options opt = {true, true, false, {8, 4u << 20}, 256, 5, 0.02, TABLE_PLAIN};
+struct options opt = {true, true, false, {.min = 8, .max = 4u << 20}, 256, 5, 0.02, TABLE_PLAIN};
 
 /* How often it fits into the time. The lesser of two: one may have been disturbed. */
 static uint64_t calibrate(const struct figure *f, enum way way)

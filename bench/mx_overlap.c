@@ -85,7 +85,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{.name = NULL},
 	};
 
-	*o = (struct options){BENCH_DEFAULTS, {1024, 64 << 20}, 1e-3, -1, false};
+	*o = (struct options){BENCH_DEFAULTS, {.min = 1024, .max = 64 << 20}, 1e-3, -1, false};
 	bench_options(&o->b, argc, argv, options, help);
 	bench_range_end(&o->sizes);
 }

@@ -73,7 +73,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{.name = NULL},
 	};
 
-	*o = (struct options){.b = BENCH_DEFAULTS, {1, 4 << 20}, 64, 1};
+	*o = (struct options){.b = BENCH_DEFAULTS, {.min = 1, .max = 4 << 20}, 64, 1};
 	bench_options(&o->b, argc, argv, options, help);
 	bench_range_end(&o->sizes);
 }

@@ -77,7 +77,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{.name = NULL},
 	};
 
-	*o = (struct options){.b = BENCH_DEFAULTS, .kind = KINDS, .sizes = {8, 1 << 20}};
+	*o = (struct options){.b = BENCH_DEFAULTS, .kind = KINDS, .sizes = {.min = 8, .max = 1 << 20}};
 	bench_options(&o->b, argc, argv, options, help);
 	if (o->b.mode == BENCH_SERVER || o->b.mode == BENCH_CLIENT)
 		bench_usage(
