@@ -26,6 +26,8 @@ int main(int argc, char **argv)
 	if (pan_my_pid() == 0) {
 		struct call *call = pan_mp_finish_receive(pan_mp_receive(port), NULL, NULL);
 
+		if (!call)
+			return 1; /* standard error says why */
 		reply = 2 * call->value;
 		pan_mp_finish_send(
 			pan_mp_send(call->pid, call->ticket, &reply, sizeof(reply), PAN_MP_NORMAL));
@@ -36,6 +38,8 @@ int main(int argc, char **argv)
 		int sent = pan_mp_send(0, port, &call, sizeof(call), PAN_MP_EXTERNAL);
 		int *answer = pan_mp_finish_receive(call.ticket, NULL, NULL);
 
+		if (!answer)
+			return 1;
 		pan_mp_ack_send(sent); /* the reply proves that the call has arrived */
 		printf("platform 1: the reply is %d\n", *answer);
 		pan_free(answer);

@@ -7,6 +7,7 @@
  *	./fabric tagwire://...
  * If libfabric does not find the provider, set FI_PROVIDER_PATH: see tagwire-libfabric(7).
  */
+#define _POSIX_C_SOURCE 200809L /* strdup() */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

@@ -20,6 +20,10 @@ int main(int argc, char **argv)
 	size_t length;
 
 	mcapi_initialize(node, &version, &status);
+	if (status != MCAPI_SUCCESS) {
+		fprintf(stderr, "node %u: %s\n", node, mcapi_strerror(status));
+		return 1;
+	}
 	mine = mcapi_create_endpoint(PORT, &status);
 	if (node == 0) {
 		theirs = mcapi_get_endpoint(1, PORT, &status); /* waits for node 1 */

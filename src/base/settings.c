@@ -279,27 +279,29 @@ static bool setting_read(const struct setting *r, bool environment, struct tw_se
 
 /* Names that are nearly those that there are ------------------------------------------ */
 
-#define NEAR 3u /* letters to change, add or leave out */
+#define NEAR 3u /* letters to change, add, leave out, or exchange with the next one */
 
-/* How many letters to change, add or leave out make one word the other; NEAR + 1: more. */
+/* How many of them make one word the other; NEAR + 1: more. */
 static unsigned setting_distance(const char *a, size_t alen, const char *b, size_t blen)
 {
-	unsigned row[TW_SETTING_STR_MAX + 1], corner, above;
+	uint8_t d[TW_SETTING_STR_MAX + 1][TW_SETTING_STR_MAX + 1];
 
 	if (alen > TW_SETTING_STR_MAX || blen > TW_SETTING_STR_MAX)
 		return NEAR + 1;
-	for (size_t j = 0; j <= blen; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; i <= alen; i++) {
-		corner = row[0]++;
-		for (size_t j = 1; j <= blen; j++) {
-			above = row[j];
-			row[j] = tw_min(tw_min(above, row[j - 1]) + 1,
-					corner + (a[i - 1] != b[j - 1]));
-			corner = above;
+	for (size_t i = 0; i <= alen; i++) {
+		for (size_t j = 0; j <= blen; j++) {
+			uint8_t *least = &d[i][j];
+
+			*least = (uint8_t)(i ? i : j);
+			if (!i || !j)
+				continue;
+			*least = (uint8_t)tw_min(tw_min(d[i - 1][j], d[i][j - 1]) + 1,
+						 d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				*least = (uint8_t)tw_min(*least, d[i - 2][j - 2] + 1);
 		}
 	}
-	return tw_min(row[blen], NEAR + 1u);
+	return tw_min(d[alen][blen], NEAR + 1u);
 }
 
 /* The name of the setting that is nearest, or NULL. */
