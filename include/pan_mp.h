@@ -62,8 +62,8 @@ void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg);
 /* Waits for the acknowledgement; not for PAN_MP_EXTERNAL. Ends the ticket. */
 void pan_mp_finish_send(int ticket);
 /*
- * 1: the message was acknowledged. -1: it is lost, or there is no such ticket. Both end the
- * ticket. 0: neither has happened yet.
+ * 1: the message was acknowledged. -1: it is lost. Both end the ticket. 0: neither has happened
+ * yet. -1, too, if there is no such ticket, or it is of PAN_MP_EXTERNAL, which does not end then.
  */
 int pan_mp_poll_send(int ticket);
 /* Not in Panda: waits like pan_mp_finish_send(); returns 1 or -1 like pan_mp_poll_send(). */
