@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that later MX releases added and that programs of the field use.
- * Each has a page in section 3 of the manual.
+ * Calls beyond MX 1.0: some are of later MX releases, the others are extensions of Tagwire.
+ * Each has a page in section 3 of the manual; its STANDARDS say which.
  */
 #ifndef MX_EXTENSIONS_H
 #define MX_EXTENSIONS_H
