@@ -185,11 +185,34 @@ static int own_path(char path[PATH_SIZE])
 	return error;
 }
 
+/* Whether the module is there; otherwise why says how to get it. */
+static bool key_has_module(const char *name, char *why, unsigned len)
+{
+	bool tls = strcmp(name, "tls") == 0;
+
+	if (tw_module_installed(name))
+		return true;
+	snprintf(why, len, "configured without %s: install %s and build again",
+		 tls ? "OpenSSL" : "MUNGE", tls ? "libssl-dev" : "libmunge-dev");
+	return false;
+}
+
+bool tw_net_auth_installed(char *why, unsigned len)
+{
+	if (strcmp(tw_settings.auth, "none") == 0)
+		return true;
+	if (strcmp(tw_settings.auth, "munge") == 0 && !key_has_module("munge", why, len))
+		return false;
+	return key_has_module("tls", why, len);
+}
+
 static const void *key_load(const char *name, const char *symbol, uint32_t version)
 {
+	const void *module = NULL;
 	char why[256];
-	const void *module = tw_module_load(name, symbol, version, why, sizeof(why));
 
+	if (key_has_module(name, why, sizeof(why)))
+		module = tw_module_load(name, symbol, version, why, sizeof(why));
 	if (!module)
 		tw_log(TW_LOG_ERROR, "no proof of identity: %s", why);
 	return module;

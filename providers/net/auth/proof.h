@@ -39,6 +39,8 @@ struct tw_net_stranger {
 
 /* key.c: NULL if there is none; the reason has been logged. */
 const struct tw_net_auth *tw_net_auth(void);
+/* Whether the modules that it needs are there; why: the reason if not. Reads no key. */
+bool tw_net_auth_installed(char *why, unsigned len);
 /* The names of the keys in use, for messages. */
 const char *tw_net_key_text(void);
 

@@ -195,6 +195,8 @@ bool tw_net_adapter_describe(void *instance, const char *name, struct tw_link *l
 		tw_driver_why_not(name, text, len);
 		return false;
 	}
+	if (!tw_net_auth_installed(text, len))
+		return false;
 	if (!tw_net_adapter_open(a)) {
 		if (a->short_of)
 			snprintf(text, len, "descriptors or memory are short");
