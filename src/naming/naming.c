@@ -224,7 +224,7 @@ static enum tw_err found_at(const char *host, uint32_t board, const struct addri
 		return TW_OK;
 	}
 	if (answered || (board && board != TW_BEST_BOARD))
-		return answered ? TW_ECLOSED : TW_EUNREACH;
+		return answered ? TW_ECLOSED : TW_ETIMEDOUT;
 	keep_address(&at, res);
 	*nic_id = tw_nic_of(&at);
 	tw_naming_found(*nic_id, &at, true);
@@ -295,7 +295,11 @@ const char *tw_name_advice(enum tw_err err)
 		return ": the host has no such board; mx_info there lists its boards";
 	if (err == TW_EPROTO)
 		return ": it must be HOST, or HOST:BOARD with the number of a board";
-	return "; see TAGWIRE_PEERS and TAGWIRE_PORT in tagwire-settings(7)";
+	if (err == TW_ETIMEDOUT)
+		return ": no process there answers, and only they know its boards; see "
+		       "TAGWIRE_PORT in tagwire-settings(7)";
+	return ": the resolver does not know it (/etc/hosts, DNS); see TAGWIRE_PEERS in "
+	       "tagwire-settings(7)";
 }
 
 bool tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa, bool sure)

@@ -35,8 +35,8 @@ bool tw_board_reaches(uint32_t board);
 unsigned tw_boards_beyond_lo(void);
 /*
  * May ask the other host, and so take seconds. TW_EUNREACH: no such host; TW_EPROTO: it is neither
- * HOST nor HOST:BOARD; TW_ECLOSED: the host does not have that board; TW_ENOMEM: no descriptor is
- * left, and that was logged.
+ * HOST nor HOST:BOARD; TW_ECLOSED: the host does not have that board; TW_ETIMEDOUT: no process
+ * there said which boards it has; TW_ENOMEM: no descriptor is left, and that was logged.
  */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 /* The end of a message that this error has befallen a name: why, or what to do. */
