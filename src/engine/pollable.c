@@ -46,7 +46,22 @@ void tw_pollable_ring(const struct tw_pollable *p)
 
 bool tw_pollable_clear(const struct tw_pollable *p)
 {
-	return p->event < 0 || tw_wakefd_clear(p->fd, p->event, nothing);
+	struct epoll_event ev[16];
+	int n;
+
+	if (p->event < 0)
+		return true;
+	if (!tw_wakefd_clear(p->fd, p->event, nothing))
+		return false;
+	/*
+	 * The kernel keeps a member in its list of ready ones until somebody looks, and while it is
+	 * there, raising it wakes nobody. Level-triggered waiters look, edge-triggered ones do not.
+	 */
+	n = tw_sys_epoll_wait(p->fd, ev, tw_countof(ev), 0);
+	/* Raised since: that was no edge. */
+	while (n > 0 && !(ev[n - 1].events & EPOLLOUT))
+		n--;
+	return n <= 0;
 }
 
 /* Of one endpoint -------------------------------------------------------------- */

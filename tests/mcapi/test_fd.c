@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mcapi_get_fd(), mcapi_arm_fd(): a node that sleeps in poll() misses nothing. */
+/* mcapi_get_fd(), mcapi_arm_fd(): a node that sleeps in poll() or epoll_wait() misses nothing. */
 #include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "mcapi/mcapit.h"
 
@@ -127,5 +129,39 @@ Test(mcapi_fd, busy_and_errors, .timeout = MCT_TIMEOUT)
 	twc_check(!armed);
 	mct_done(&req);
 	twc_eq(value, 5);
+	mct_down();
+}
+
+/* Each arrival is an event, in each way of epoll. */
+Test(mcapi_fd, ways_of_epoll, .timeout = MCT_TIMEOUT)
+{
+	static const uint32_t ways[] = {0, EPOLLONESHOT, EPOLLET, EPOLLET | EPOLLONESHOT};
+	mcapi_endpoint_t ep;
+	size_t size;
+	char c;
+	int fd;
+
+	mct_up(1);
+	ep = mct_create(1);
+	mct_ok(fd = mcapi_get_fd(ST));
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		struct epoll_event ev = {.events = EPOLLIN | ways[i]}, got;
+		int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+		twc_check(epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) == 0);
+		for (int n = 0; n < 5; n++) {
+			mcapi_boolean_t armed;
+
+			do {
+				mct_ok(armed = mcapi_arm_fd(ST));
+			} while (!armed);
+			if (ways[i] & EPOLLONESHOT)
+				twc_check(epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &ev) == 0);
+			mct_ok(mcapi_msg_send(ep, ep, "x", 1, 0, ST));
+			twc_eq(epoll_wait(epfd, &got, 1, MCT_LONG), 1);
+			mct_ok(mcapi_msg_recv(ep, &c, 1, &size, ST));
+		}
+		twc_check(close(epfd) == 0);
+	}
 	mct_down();
 }

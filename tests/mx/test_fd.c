@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mx_get_fd(), mx_arm_fd(): a program that sleeps in poll() misses nothing. */
+/* mx_get_fd(), mx_arm_fd(): a program that sleeps in poll() or epoll_wait() misses nothing. */
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "mx/mxt.h"
 
@@ -299,5 +301,31 @@ Test(mx_fd, errors, .timeout = MXT_TIMEOUT)
 	mxt_close(ep);
 	mxt_rc(MX_BAD_ENDPOINT, mx_get_fd(ep, &fd));
 	mxt_rc(MX_BAD_ENDPOINT, mx_arm_fd(ep));
+	mxt_down();
+}
+
+/* Each call after which the program may sleep is followed by an event, in each way of epoll. */
+Test(mx_fd, ways_of_epoll, .timeout = MXT_TIMEOUT)
+{
+	static const uint32_t ways[] = {0, EPOLLONESHOT, EPOLLET, EPOLLET | EPOLLONESHOT};
+	mx_endpoint_t ep;
+
+	mxt_up();
+	ep = mxt_open(1);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		struct epoll_event ev = {.events = EPOLLIN | ways[i]}, got;
+		int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+		mxt_check(epoll_ctl(epfd, EPOLL_CTL_ADD, fd_of(ep), &ev) == 0);
+		for (int n = 0; n < 5; n++) {
+			arm(ep);
+			if (ways[i] & EPOLLONESHOT)
+				mxt_check(epoll_ctl(epfd, EPOLL_CTL_MOD, fd_of(ep), &ev) == 0);
+			mxt_ok(mx_wakeup(ep));
+			mxt_eq(epoll_wait(epfd, &got, 1, MXT_LONG), 1);
+		}
+		mxt_check(close(epfd) == 0);
+	}
+	mxt_ok(mx_close_endpoint(ep));
 	mxt_down();
 }
