@@ -2,7 +2,10 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/report.h"
 #include "base/settings.h"
@@ -11,11 +14,52 @@
 
 #define PATH_SIZE (TW_SETTING_PATH_MAX + 64)
 
+static bool module_owner(const char *path, uid_t *owner)
+{
+	int fd = tw_sys_open(path, O_PATH | O_CLOEXEC);
+	struct stat st;
+	bool found = fd >= 0 && tw_sys_fstat(fd, &st) == 0;
+
+	if (fd >= 0)
+		tw_sys_close(fd);
+	if (found)
+		*owner = st.st_uid;
+	return found;
+}
+
+/*
+ * Beside the library, which may have been moved since it was configured. Not for a program with
+ * more rights, whose starter may choose the library's path (a hard link), and not in a directory
+ * that somebody else has made beside it, as in /tmp.
+ */
+static bool module_beside(const char *name, char path[PATH_SIZE])
+{
+	const char *base = strrchr(TW_MODULE_DIR, '/'), *slash;
+	uid_t library, directory;
+	Dl_info us;
+	int dir;
+
+	/* A program that has the library inside may be known by a relative name. */
+	if (tw_sys_privileged() || !dladdr(&tw_settings, &us) || !us.dli_fname ||
+	    *us.dli_fname != '/' || !base)
+		return false;
+	slash = strrchr(us.dli_fname, '/');
+	dir = (int)(slash - us.dli_fname);
+	if (snprintf(path, PATH_SIZE, "%.*s%s", dir, us.dli_fname, base) >= PATH_SIZE ||
+	    !module_owner(us.dli_fname, &library) || !module_owner(path, &directory) ||
+	    (directory != library && directory != 0))
+		return false;
+	return snprintf(path, PATH_SIZE, "%.*s%s/tagwire_%s.so", dir, us.dli_fname, base, name) <
+		       PATH_SIZE &&
+	       tw_sys_readable(path);
+}
+
 static void path_of(const char *name, char path[PATH_SIZE])
 {
 	const char *dir = *tw_settings.modules ? tw_settings.modules : TW_MODULE_DIR;
 
-	snprintf(path, PATH_SIZE, "%s/tagwire_%s.so", dir, name);
+	if (*tw_settings.modules || !module_beside(name, path))
+		snprintf(path, PATH_SIZE, "%s/tagwire_%s.so", dir, name);
 }
 
 bool tw_module_installed(const char *name)

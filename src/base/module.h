@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loadable modules: tagwire_NAME.so in the library's directory or in TAGWIRE_MODULES. */
+/*
+ * Loadable modules: tagwire_NAME.so in TAGWIRE_MODULES, or in the directory tagwire beside the
+ * library, or else in the installed one.
+ */
 #ifndef TW_MODULE_H
 #define TW_MODULE_H
 
