@@ -269,6 +269,8 @@ static void show_queues(const struct options *o)
 	struct table t;
 
 	why_read(&f, NULL, o->pid);
+	if (o->format == TABLE_CSV)
+		putchar('\n'); /* CSV gets its heading now */
 	table_open_kind(&t, o->format, "queued", queue_columns, COUNT(queue_columns));
 	for (unsigned i = 0; i < f.n; i++) {
 		struct why_proc *p = &f.procs[i];
@@ -283,7 +285,7 @@ static void show_queues(const struct options *o)
 				"are not shown: look as its user, or as root\n",
 				bench_tool, (int)p->pid);
 	}
-	if (t.ncells && o->format != TABLE_JSON)
+	if (t.ncells && o->format == TABLE_PLAIN)
 		putchar('\n');
 	if (t.ncells || o->format == TABLE_CSV)
 		table_close(&t);
