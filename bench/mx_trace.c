@@ -150,10 +150,19 @@ static void read_running(struct trace *t, const struct options *o)
 		trace_read(t, dirs[i]);
 }
 
-static void show(struct trace *t, const struct options *o)
+static FILE *open_output(const struct options *o)
+{
+	FILE *f = fopen(o->output, "we");
+
+	if (!f)
+		bench_fail("%s: %s", o->output, strerror(errno));
+	return f;
+}
+
+static void show(struct trace *t, const struct options *o, FILE *file)
 {
 	trace_match(t);
-	trace_chrome(t, o->output);
+	trace_chrome(t, file, o->output);
 	trace_report(t);
 	printf("\n%s has the trace: open it in ui.perfetto.dev or chrome://tracing\n", o->output);
 	bench_output_end();
@@ -163,6 +172,7 @@ int main(int argc, char **argv)
 {
 	struct trace t = {.n = 0};
 	struct options o;
+	FILE *file = NULL;
 	char dir[512];
 	int code = 0;
 
@@ -170,6 +180,7 @@ int main(int argc, char **argv)
 	if (o.dir) {
 		trace_read(&t, o.dir);
 	} else if (optind < argc) {
+		file = open_output(&o); /* the command may take long */
 		make_directory(dir, sizeof dir);
 		code = run(argv + optind, dir, o.events);
 		trace_read(&t, dir);
@@ -178,7 +189,7 @@ int main(int argc, char **argv)
 		read_running(&t, &o);
 	}
 	if (t.n) {
-		show(&t, &o);
+		show(&t, &o, file ? file : open_output(&o));
 		trace_free(&t);
 		return code;
 	}

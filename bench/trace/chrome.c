@@ -134,13 +134,11 @@ static void put_wait(const struct out *o, const struct trace_wait *w)
 		 w->end && w->end->pair ? "good" : "grey");
 }
 
-void trace_chrome(const struct trace *t, const char *path)
+void trace_chrome(const struct trace *t, FILE *f, const char *path)
 {
-	struct out o = {.t = t, .f = fopen(path, "we")};
+	struct out o = {.t = t, .f = f};
 	bool good;
 
-	if (!o.f)
-		bench_fail("%s: %s", path, strerror(errno));
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", o.f);
 	put_rows(&o);
 	for (uint32_t i = 0; i < t->n; i++)

@@ -65,8 +65,8 @@ void trace_free(struct trace *t);
 unsigned trace_find(const char *job, int pid, char dirs[][512], unsigned most);
 /* Pairs the messages, and finds the reason of each wait. */
 void trace_match(struct trace *t);
-/* Ends the program if the file cannot be written. */
-void trace_chrome(const struct trace *t, const char *path);
+/* Closes the file; ends the program if it cannot be written. */
+void trace_chrome(const struct trace *t, FILE *f, const char *path);
 void trace_report(const struct trace *t);
 
 /* Memory of zeros; ends the program where there is none. */
