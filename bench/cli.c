@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -174,7 +175,8 @@ void bench_range_end(const struct bench_range *r)
 	if (r->one && r->min != r->max)
 		bench_usage("--size excludes --min and --max");
 	if (r->min > r->max)
-		bench_usage("--min is above --max");
+		bench_usage("the smallest size (--min), %" PRIu32 ", is above the largest (--max), %" PRIu32,
+			    r->min, r->max);
 }
 
 void bench_cli_end(int argc, char **argv)

@@ -173,7 +173,7 @@ static void parse(struct options *o, int argc, char **argv)
 	const struct cli_option options[] = {
 		CLI_WORD("kind", &o->kind, ends_kinds, KINDS),
 		CLI_RANGE(&o->sizes, MCAPI_MAX_PACKET_SIZE),
-		CLI_UINT("bits", &o->bits, 8, 64),
+		CLI_UINT("bits", &o->bits, 0, UINT32_MAX),
 		CLI_UINT("window", &o->window, 1, ENDS_MAX_WINDOW),
 		CLI_SET("no-bind", &o->no_bind),
 		CLI_UINT("rounds", &o->rounds, 1, BENCH_MAX_ROUNDS),
@@ -185,7 +185,7 @@ static void parse(struct options *o, int argc, char **argv)
 	*o = (struct options){KINDS, {.min = 8, .max = 1 << 20}, 64, 1, 5, 0.02, false, TABLE_PLAIN};
 	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
-	if (o->bits & (o->bits - 1))
+	if (o->bits < 8 || o->bits > 64 || o->bits & (o->bits - 1))
 		bench_usage("--bits is 8, 16, 32 or 64");
 	bench_range_end(&o->sizes);
 }
