@@ -2,6 +2,7 @@
 #include "benchlib.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ static void split(struct bench *b)
 /* Which end this is of a job. */
 static void find_role(struct bench *b)
 {
+	static char role[24];
 	uint32_t size;
 	mx_return_t rc = mx_job_info(&b->rank, &size);
 
@@ -72,7 +74,8 @@ static void find_role(struct bench *b)
 	if (size < 2)
 		bench_fail("a job of one process; --local starts the other end by itself");
 	b->lead = b->rank == 0;
-	bench_role = b->lead ? "" : " (other end)";
+	snprintf(role, sizeof role, " (rank %" PRIu32 ")", b->rank);
+	bench_role = b->lead ? "" : role;
 	/* Without a launcher that knows it, the endpoint id follows from the rank. */
 	if (getenv("TAGWIRE_RANK"))
 		b->o.endpoint = b->rank;
@@ -138,11 +141,17 @@ static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 		rc = mx_connect(b->endpoint, nic, id, BENCH_FILTER, limit, &b->peer);
 		if (rc != MX_CONNECTION_FAILED || bench_now() > end)
 			break;
-		if (!said)
+		if (b->o.mode == BENCH_JOB)
+			bench_say_rank(b, limit - (end - bench_now()), limit);
+		else if (!said)
 			say_waiting(b, id, limit);
 		said = true;
 		usleep(200000);
 	}
+	/* One code for another filter and another key; the library has said which. */
+	if (rc == MX_BAD_CONNECTION_KEY && b->o.mode == BENCH_CLIENT && bench_message_has("filter"))
+		bench_fail("endpoint %u of %s belongs to another program, not to '%s --server'", id,
+			   b->o.host, bench_tool);
 	if (rc != MX_SUCCESS)
 		bench_failed("mx_connect", rc);
 	b->peer_nic = nic;

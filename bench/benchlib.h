@@ -142,11 +142,15 @@ static inline void bench_spin(struct bench *b, struct bench_spin *s)
 #define BENCH_SLEEP_MS 500
 void bench_slept(struct bench *b, struct bench_spin *s);
 
+/* In a job: says for which rank this one has waited for long, once. */
+void bench_say_rank(const struct bench *b, double waited, double limit);
+
 /* Whether our forked end is gone; ends the program if it should not be. */
 bool bench_child_ended(struct bench *b);
 
 /* An error handler: keeps what the library says of the last failure for bench_failed(). */
 mx_return_t bench_keep_message(char *message, mx_return_t code);
+bool bench_message_has(const char *words);
 void bench_failed(const char *call, mx_return_t rc) bench_noreturn;
 void bench_bad_status(const mx_status_t *status) bench_noreturn;
 

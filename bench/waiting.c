@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for the other end, which may have died. */
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "measure.h"
 #include "mx_extensions.h"
+
+#define SAY_AFTER 3 /* seconds */
 
 static char last_message[512];
 static mx_return_t last_code;
@@ -14,6 +17,11 @@ mx_return_t bench_keep_message(char *message, mx_return_t code)
 	snprintf(last_message, sizeof last_message, "%s", message);
 	last_code = code;
 	return code;
+}
+
+bool bench_message_has(const char *words)
+{
+	return strstr(last_message, words);
 }
 
 void bench_failed(const char *call, mx_return_t rc)
@@ -88,8 +96,21 @@ static bench_noreturn void fail_silent(const struct bench *b)
 		   b->peer_id, name, b->o.timeout);
 }
 
+void bench_say_rank(const struct bench *b, double waited, double limit)
+{
+	static bool said;
+
+	if (said || waited < SAY_AFTER)
+		return;
+	said = true;
+	fprintf(stderr, "%s%s: waiting for rank %d, which has not connected; at most %g seconds\n",
+		bench_tool, bench_role, b->lead, limit);
+}
+
 static void check_silence(struct bench *b, struct bench_spin *s)
 {
+	if (b->o.mode == BENCH_JOB && b->peer_id == MX_ANY_ENDPOINT)
+		bench_say_rank(b, s->silent, b->o.timeout);
 	/* A server waits forever for its client. */
 	if (b->o.mode == BENCH_SERVER && b->peer_id == MX_ANY_ENDPOINT)
 		return;
