@@ -220,6 +220,9 @@ static void connect_ended(struct survivor *s, const mx_status_t *status)
 	mx_request_t r;
 
 	s->connecting = false;
+	/* Time does not mend this. */
+	if (status->code == MX_STATUS_NO_RESOURCES)
+		bench_fail("connecting: %s", mx_strstatus(status->code));
 	if (status->code != MX_STATUS_SUCCESS)
 		return;
 	s->up = true;
