@@ -49,8 +49,17 @@ def within(kind, least, most):
     return parse
 
 
+class Parser(argparse.ArgumentParser):
+    """Complains as the other tools do."""
+
+    def error(self, message):
+        complain(message.removeprefix('argument '))
+        print("Try 'mx_compare --help'.", file=sys.stderr)
+        sys.exit(2)
+
+
 def arguments(version):
-    p = argparse.ArgumentParser(prog='mx_compare', allow_abbrev=False, description=(
+    p = Parser(prog='mx_compare', allow_abbrev=False, description=(
         'Runs the same work on Tagwire and on the message libraries of this machine, in turn, '
         'and prints medians, spread and ratios, sorted by the distance of the processors.'))
     p.add_argument('--only', type=among(TESTS), default=list(TESTS), metavar='TEST,...',
@@ -273,7 +282,7 @@ def printed():
         sys.stdout.flush()
         return True
     except OSError as why:
-        complain(why)
+        complain(why.strerror or why)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
 
@@ -297,6 +306,9 @@ def main(sources, programs, version):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (OSError, ValueError) as why:
+    except OSError as why:
+        complain(f'{why.filename}: {why.strerror}' if why.filename else why.strerror or why)
+        return 1
+    except ValueError as why:
         complain(why)
         return 1
