@@ -89,7 +89,7 @@ def table(results, test, distance):
                                for p in peers],
                      shown(figure, results.summary('limit', figure, distance)),
                      ahead_text(results, figure, distance),
-                     str(results.fewest(figure, distance))])
+                     str(results.fewest_shown(figure, distance))])
     return f'{title}\n{columns(rows)}\n'
 
 
@@ -120,8 +120,8 @@ EXPLAINED = f'''Medians; +-: half of the middle half of the samples. Each sample
 measurements of the bare cache line on the same processors, which say how far apart these were.
 Limit: the bare line and the fastest bare copy, by one processor or by both. Ahead: how many times
 Tagwire is better than the best of the others at that distance [the middle half of the ratios of
-their samples]; below 1 it is behind. Samples: of the library that has fewest; below {ENOUGH} a row
-says little.'''
+their samples]; below 1 it is behind. Samples: of the library that has fewest, without one that
+has none (-); below {ENOUGH} a row says little.'''
 
 
 def plain(results, distance):
@@ -232,7 +232,7 @@ def markdown_table(results, test, distance):
         out.append(markdown_row([
             *names, *[shown(figure, results.summary(p['key'], figure, distance)) for p in peers],
             shown(figure, results.summary('limit', figure, distance)),
-            ahead_text(results, figure, distance), str(results.fewest(figure, distance))]))
+            ahead_text(results, figure, distance), str(results.fewest_shown(figure, distance))]))
     return [*out, '']
 
 

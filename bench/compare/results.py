@@ -192,10 +192,17 @@ class Results:
         return Summary([t / o if figure.less_is_better() else o / t
                         for o in ours for t in theirs])
 
+    def counted(self, figure, distance):
+        """The number of samples at that distance of each peer that has any at all."""
+        return [len(self.values(p['key'], figure, distance)) for p in self.peers
+                if self.samples.get(p['key'], {}).get(figure.key)]
+
     def fewest(self, figure, distance):
-        """Samples of the peer that has fewest of those that have any at all."""
-        return min((len(self.values(p['key'], figure, distance)) for p in self.peers
-                    if self.samples.get(p['key'], {}).get(figure.key)), default=0)
+        return min(self.counted(figure, distance), default=0)
+
+    def fewest_shown(self, figure, distance):
+        """Without the peers that have none at that distance: their cell is empty."""
+        return min(filter(None, self.counted(figure, distance)), default=0)
 
     def thin(self, distance):
         """The figures without samples enough."""
