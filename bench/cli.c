@@ -175,7 +175,8 @@ void bench_range_end(const struct bench_range *r)
 	if (r->one && r->min != r->max)
 		bench_usage("--size excludes --min and --max");
 	if (r->min > r->max)
-		bench_usage("the smallest size (--min), %" PRIu32 ", is above the largest (--max), %" PRIu32,
+		bench_usage("the smallest size (--min), %" PRIu32
+			    ", is above the largest (--max), %" PRIu32,
 			    r->min, r->max);
 }
 
