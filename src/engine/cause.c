@@ -5,7 +5,7 @@
 static const struct {
 	const char *cause, *advice;
 } failures[] = {
-	[TW_S_CLOSED] = {"it is not open", "start its program first, with the same TAGWIRE_JOB and "
+	[TW_S_CLOSED] = {"it is not open", "start its program, with the same TAGWIRE_JOB and "
 					   "TAGWIRE_PORT"},
 	[TW_S_LOST] = {"its process has ended, or the network to it is broken", NULL},
 	[TW_S_BAD_KEY] = {"it has another filter",

@@ -114,7 +114,7 @@ static mx_return_t open_failed(mx_error_handler_t handler, mx_return_t rc, uint3
 {
 	static const char function[] = "mx_open_endpoint";
 	const struct tw_board *boards;
-	char detail[160], by[32];
+	char detail[192], by[32];
 
 	switch (rc) {
 	case MX_BAD_ENDPOINT_ID:
@@ -124,11 +124,14 @@ static mx_return_t open_failed(mx_error_handler_t handler, mx_return_t rc, uint3
 			 board, tw_boards(&boards) - 1);
 		return tw_mx_fail_of(handler, function, rc, detail);
 	case MX_BUSY:
+		if (id == MX_ANY_ENDPOINT)
+			return tw_mx_fail_of(handler, function, rc, NULL);
 		snprintf(by, sizeof(by), holder ? "process %d" : "another process", holder);
 		snprintf(detail, sizeof(detail),
-			 "%s has endpoint %u; choose another id, or run with another TAGWIRE_JOB",
-			 by, id);
-		return tw_mx_fail_of(handler, function, rc, id == MX_ANY_ENDPOINT ? NULL : detail);
+			 "%s: the endpoint id is in use: %s has endpoint %u; choose another id, or "
+			 "run with another TAGWIRE_JOB",
+			 function, by, id);
+		return tw_mx_handle(handler, detail, rc);
 	case MX_NO_RESOURCES:
 		return tw_mx_fail_of(handler, function, rc, "see the message before this one");
 	default:

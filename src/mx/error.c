@@ -113,7 +113,8 @@ const char *mx_strerror(mx_return_t code)
 	static const char *const texts[] = {
 		[MX_SUCCESS] = "success",
 		[MX_BAD_BAD_BAD] = "internal error",
-		[MX_FAILURE] = "failure: an argument or a setting is invalid",
+		[MX_FAILURE] =
+			"failure: a result pointer is NULL, or an argument or a setting is invalid",
 		[MX_ALREADY_INITIALIZED] = "the library is initialized already",
 		[MX_NOT_INITIALIZED] = "the library is not initialized",
 		[MX_NO_DEV] = "no device",
@@ -122,7 +123,7 @@ const char *mx_strerror(mx_return_t code)
 		[MX_BOARD_UNKNOWN] = "no such board",
 		[MX_BAD_ENDPOINT] = "the endpoint is not open",
 		[MX_BAD_SEG_LIST] = "the segment list is NULL but the count is not 0",
-		[MX_BAD_SEG_MEM] = "a segment is NULL, or the segments are longer than a message",
+		[MX_BAD_SEG_MEM] = "the memory is NULL, or the segments are longer than a message",
 		[MX_BAD_SEG_CNT] = "too many segments",
 		[MX_BAD_REQUEST] = "no such request",
 		[MX_BAD_MATCH_MASK] = "match information has bits outside the mask",
@@ -131,7 +132,7 @@ const char *mx_strerror(mx_return_t code)
 		[MX_BAD_ADDR_COUNT] = "the address list is empty",
 		[MX_BAD_ROOT] = "the root is outside the address list",
 		[MX_NOT_COMPLETED] = "not complete",
-		[MX_BUSY] = "the endpoint id is in use",
+		[MX_BUSY] = "busy: an endpoint id or a key is in use, or call again later",
 		[MX_BAD_INFO_KEY] = "unknown information key",
 		[MX_BAD_INFO_VAL] = "the input or output of an information key is missing",
 		[MX_BAD_NIC] = "invalid NIC id",
@@ -170,7 +171,8 @@ const char *mx_strstatus(mx_status_code_t code)
 		[MX_STATUS_PENDING] = "pending",
 		[MX_STATUS_BUFFERED] = "buffered",
 		[MX_STATUS_REJECTED] =
-			"rejected: the hosts do not authenticate each other, or the peer refuses",
+			"rejected: not connected with the peer's filter, or the hosts do not "
+			"authenticate each other",
 		[MX_STATUS_TIMEOUT] = "timed out",
 		[MX_STATUS_TRUNCATED] = "truncated",
 		[MX_STATUS_CANCELLED] = "cancelled",

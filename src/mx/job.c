@@ -114,15 +114,19 @@ bool tw_mx_job_called(const struct tw_ep *ep, uint64_t where, char *out, size_t 
 	return found;
 }
 
-static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
+/* why: its message, NULL: that of the code. */
+static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched, const char **why)
 {
 	mx_return_t rc;
 
+	*why = NULL;
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return MX_BUSY;
 	rc = join_job();
-	if (rc == MX_SUCCESS && !all)
+	if (rc == MX_SUCCESS && !all) {
+		*why = "mx_job_exchange has not been called";
 		rc = MX_FAILURE;
+	}
 	if (rc == MX_SUCCESS && rank >= job.size)
 		rc = MX_NIC_NOT_FOUND;
 	if (rc == MX_SUCCESS) {
@@ -133,28 +137,33 @@ static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
 	return rc;
 }
 
-static mx_return_t job_fail(const char *function, uint32_t rank, mx_return_t rc)
+static mx_return_t job_fail(const char *function, uint32_t rank, mx_return_t rc, const char *why)
 {
 	char text[128];
 
-	if (rc != MX_NIC_NOT_FOUND)
+	if (why)
+		snprintf(text, sizeof(text), "%s: %s", function, why);
+	else if (rc != MX_NIC_NOT_FOUND)
 		return tw_mx_fail(NULL, function, rc);
-	snprintf(text, sizeof(text),
-		 "%s: there is no rank %u: this job has ranks 0 to %u; see tagwire-launch(7)",
-		 function, rank, job.size - 1);
+	else
+		snprintf(text, sizeof(text),
+			 "%s: there is no rank %u: this job has ranks 0 to %u; see "
+			 "tagwire-launch(7)",
+			 function, rank, job.size - 1);
 	return tw_mx_handle(NULL, text, rc);
 }
 
 mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 {
 	mx_return_t rc = MX_FAILURE;
+	const char *why = NULL;
 	bool launched;
 	uint64_t where;
 
 	if (nic_id && endpoint_id)
-		rc = job_find(rank, &where, &launched);
+		rc = job_find(rank, &where, &launched, &why);
 	if (rc != MX_SUCCESS)
-		return job_fail(__func__, rank, rc);
+		return job_fail(__func__, rank, rc, why);
 	*nic_id = where >> 16;
 	*endpoint_id = where & 0xffff;
 	return MX_SUCCESS;
@@ -165,11 +174,12 @@ mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filte
 {
 	uint64_t where;
 	bool launched;
-	mx_return_t rc = job_find(rank, &where, &launched);
+	const char *why;
+	mx_return_t rc = job_find(rank, &where, &launched, &why);
 	struct tw_ep *ep;
 
 	if (rc != MX_SUCCESS)
-		return job_fail(__func__, rank, rc);
+		return job_fail(__func__, rank, rc, why);
 	ep = tw_mx_enter(endpoint);
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);

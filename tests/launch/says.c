@@ -7,6 +7,10 @@
  *	says connect HOST ID FILTER	connects, once
  *	says to-closed		connects to an id of this host that is not open
  *	says exchange		mx_job_exchange()
+ *	says early-peer, says early-connect	asks for a rank before that
+ *	says no-result, says no-memory	passes NULL for a result, or for the memory of a window
+ *	says key-twice		registers two windows with one key
+ *	says rejected		the text of MX_STATUS_REJECTED
  *	says rank N		connects to rank N of the job
  *	says wait HOST ID	connects to filter 1, says so, and waits for a message
  *	says wait-rank N	connects to rank N of the job for as long as that takes
@@ -344,7 +348,9 @@ static void locker(mrapi_node_t number)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	uint64_t nic;
+	uint64_t nic = 0, key = 5;
+	mx_endpoint_addr_t to;
+	uint32_t id;
 
 	if (!strcmp(what, "open") && argc == 4) {
 		mx_init();
@@ -365,6 +371,24 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "exchange")) {
 		open_any(1);
 		mx_job_exchange(endpoint);
+	} else if (!strcmp(what, "early-peer")) {
+		open_any(1);
+		mx_job_peer(0, &nic, &id);
+	} else if (!strcmp(what, "early-connect")) {
+		open_any(1);
+		mx_job_connect(endpoint, 0, 1, 1, &to);
+	} else if (!strcmp(what, "no-result")) {
+		open_any(1);
+		mx_get_fd(endpoint, NULL);
+	} else if (!strcmp(what, "no-memory")) {
+		open_any(1);
+		mx_window_register(endpoint, NULL, 64, MX_WINDOW_READ, &key);
+	} else if (!strcmp(what, "key-twice")) {
+		open_any(1);
+		mx_window_register(endpoint, &nic, 8, MX_WINDOW_READ, &key);
+		mx_window_register(endpoint, &nic, 8, MX_WINDOW_READ, &key);
+	} else if (!strcmp(what, "rejected")) {
+		fprintf(stderr, "%s\n", mx_strstatus(MX_STATUS_REJECTED));
 	} else if (!strcmp(what, "rank") && argc > 2) {
 		connect_to_rank((uint32_t)atoi(argv[2]), 1);
 	} else if (!strcmp(what, "wait-rank") && argc > 2) {

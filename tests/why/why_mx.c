@@ -282,7 +282,7 @@ static const struct whyt_case cases[] = {
 	  "endpoint 2 of this host.",
 	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
 	  "open.",
-	  "Start its program first, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
+	  "Start its program, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
 	{"many",
 	 64,
 	 many,

@@ -45,19 +45,61 @@ static bool key_refuse(const char *path, const char *why)
 	return false;
 }
 
+static void find_home(char path[PATH_SIZE])
+{
+	const char *home = secure_getenv("HOME");
+	struct passwd entry, *user = NULL;
+	char buf[4096];
+
+	if (!home || !*home) {
+		getpwuid_r(tw_sys_euid(), &entry, buf, sizeof(buf), &user);
+		home = user ? user->pw_dir : "";
+	}
+	snprintf(path, PATH_SIZE, "%s", home);
+}
+
+/* Such as after su(1), which may keep HOME. */
+static bool home_is_anothers(void)
+{
+	char home[PATH_SIZE];
+	struct stat st;
+	bool found;
+	int fd;
+
+	if (*tw_settings.key)
+		return false;
+	find_home(home);
+	fd = tw_sys_open(home, O_PATH | O_CLOEXEC);
+	found = fd >= 0 && tw_sys_fstat(fd, &st) == 0;
+	if (fd >= 0)
+		tw_sys_close(fd);
+	return found && st.st_uid != tw_sys_euid();
+}
+
 /* It, or its folder, cannot be opened, or made. */
 static bool key_missing(const char *path)
 {
-	bool scarce = errno == EMFILE || errno == ENFILE;
-	const char *advice = scarce		? "raise ulimit -n"
-			     : *tw_settings.key ? "make it, or correct TAGWIRE_KEY"
-			     : errno == ENOENT || errno == EACCES || errno == EPERM
+	int error = errno;
+	bool scarce = error == EMFILE || error == ENFILE;
+	const char *advice = scarce		  ? "raise ulimit -n"
+			     : *tw_settings.key	  ? "make it, or correct TAGWIRE_KEY"
+			     : home_is_anothers() ? "it is another user's: is HOME right?"
+			     : error == ENOENT || error == EACCES || error == EPERM
 				     ? "its folder must be there, and this user's; or name another "
 				       "file by TAGWIRE_KEY"
 				     : "name a file elsewhere by TAGWIRE_KEY";
 	char why[160];
 
-	snprintf(why, sizeof(why), "%s: %s", strerror(errno), advice);
+	snprintf(why, sizeof(why), "%s: %s", strerror(error), advice);
+	return key_refuse(path, why);
+}
+
+static bool key_anothers(const char *path, const char *what)
+{
+	char why[80];
+
+	snprintf(why, sizeof(why), "%s is another user's%s", what,
+		 *tw_settings.key ? "" : ": is HOME right?");
 	return key_refuse(path, why);
 }
 
@@ -82,7 +124,7 @@ static bool kept(const char *path)
 	if (!found)
 		return key_missing(path);
 	if (st.st_uid != tw_sys_euid() && st.st_uid != 0)
-		return key_refuse(path, "its folder is another user's");
+		return key_anothers(path, "its folder");
 	if ((st.st_mode & 02) && !(st.st_mode & S_ISVTX))
 		return key_refuse(path, "others can write into its folder: chmod 700");
 	return true;
@@ -96,7 +138,7 @@ static bool key_sound(const char *path, const struct stat *st)
 	if (!S_ISREG(st->st_mode))
 		return key_refuse(path, "it is no file");
 	if (st->st_uid != tw_sys_euid() && st->st_uid != 0)
-		return key_refuse(path, "it is another user's");
+		return key_anothers(path, "it");
 	if (st->st_mode & 077)
 		return key_refuse(path, "others can read or write it: chmod 600");
 	if (st->st_size < LEAST || st->st_size > MOST)
@@ -150,19 +192,6 @@ static bool write_key(const char *path)
 	tw_sys_close(fd);
 	tw_sys_unlink(beside);
 	return good;
-}
-
-static void find_home(char path[PATH_SIZE])
-{
-	const char *home = secure_getenv("HOME");
-	struct passwd entry, *user = NULL;
-	char buf[4096];
-
-	if (!home || !*home) {
-		getpwuid_r(tw_sys_euid(), &entry, buf, sizeof(buf), &user);
-		home = user ? user->pw_dir : "";
-	}
-	snprintf(path, PATH_SIZE, "%s", home);
 }
 
 /* The path of the user's own file, whose folders are made: 0, or why one was not. */
