@@ -2,7 +2,6 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,19 +13,6 @@
 
 #define PATH_SIZE (TW_SETTING_PATH_MAX + 64)
 
-static bool module_owner(const char *path, uid_t *owner)
-{
-	int fd = tw_sys_open(path, O_PATH | O_CLOEXEC);
-	struct stat st;
-	bool found = fd >= 0 && tw_sys_fstat(fd, &st) == 0;
-
-	if (fd >= 0)
-		tw_sys_close(fd);
-	if (found)
-		*owner = st.st_uid;
-	return found;
-}
-
 /*
  * Beside the library, which may have been moved since it was configured. Not for a program with
  * more rights, whose starter may choose the library's path (a hard link), and not in a directory
@@ -35,7 +21,7 @@ static bool module_owner(const char *path, uid_t *owner)
 static bool module_beside(const char *name, char path[PATH_SIZE])
 {
 	const char *base = strrchr(TW_MODULE_DIR, '/'), *slash;
-	uid_t library, directory;
+	struct stat library, directory;
 	Dl_info us;
 	int dir;
 
@@ -46,8 +32,8 @@ static bool module_beside(const char *name, char path[PATH_SIZE])
 	slash = strrchr(us.dli_fname, '/');
 	dir = (int)(slash - us.dli_fname);
 	if (snprintf(path, PATH_SIZE, "%.*s%s", dir, us.dli_fname, base) >= PATH_SIZE ||
-	    !module_owner(us.dli_fname, &library) || !module_owner(path, &directory) ||
-	    (directory != library && directory != 0))
+	    !tw_sys_stat(us.dli_fname, &library) || !tw_sys_stat(path, &directory) ||
+	    (directory.st_uid != library.st_uid && directory.st_uid != 0))
 		return false;
 	return snprintf(path, PATH_SIZE, "%.*s%s/tagwire_%s.so", dir, us.dli_fname, base, name) <
 		       PATH_SIZE &&

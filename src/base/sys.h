@@ -296,6 +296,17 @@ static inline int tw_sys_fstatfs(int fd, struct statfs *fs)
 #define tw_sys_fstatfs fstatfs
 #endif
 
+/* Of the file that links lead to; no right to it is needed. */
+static inline bool tw_sys_stat(const char *path, struct stat *st)
+{
+	int fd = tw_sys_open(path, O_PATH | O_CLOEXEC);
+	bool found = fd >= 0 && tw_sys_fstat(fd, st) == 0;
+
+	if (fd >= 0)
+		tw_sys_close(fd);
+	return found;
+}
+
 static inline int tw_sys_link(const char *from, const char *to)
 {
 	return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);

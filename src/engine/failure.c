@@ -118,11 +118,13 @@ void tw_failure_report(const char *what, const struct tw_ep *ep, uint64_t where,
 	char subject[TW_REPORT_SIZE];
 
 	failure_subject(subject, sizeof(subject), NULL, ep, where);
-	if (what && tw_report_said(subject, cause)) {
-		cause = "the connection is given up";
-		advice = NULL;
+	if (what) {
+		if (tw_report_said(subject, cause)) {
+			cause = "the connection is given up";
+			advice = NULL;
+		}
+		failure_subject(subject, sizeof(subject), what, ep, where);
 	}
-	failure_subject(subject, sizeof(subject), what, ep, where);
 	tw_report(TW_LOG_ERROR, subject, cause, advice);
 }
 

@@ -33,7 +33,7 @@ static struct {
 	pthread_mutex_t mutex;
 	bool tried;
 	char path[PATH_SIZE], names[PATH_SIZE + 32]; /* of both keys */
-	const char *text; /* one of these */
+	const char *text;			     /* one of these */
 	struct tw_net_auth auth, with_job;
 	const struct tw_net_auth *good; /* one of these, or NULL */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .text = ""};
@@ -63,17 +63,11 @@ static bool home_is_anothers(void)
 {
 	char home[PATH_SIZE];
 	struct stat st;
-	bool found;
-	int fd;
 
 	if (*tw_settings.key)
 		return false;
 	find_home(home);
-	fd = tw_sys_open(home, O_PATH | O_CLOEXEC);
-	found = fd >= 0 && tw_sys_fstat(fd, &st) == 0;
-	if (fd >= 0)
-		tw_sys_close(fd);
-	return found && st.st_uid != tw_sys_euid();
+	return tw_sys_stat(home, &st) && st.st_uid != tw_sys_euid();
 }
 
 /* It, or its folder, cannot be opened, or made. */
@@ -112,16 +106,10 @@ static bool kept(const char *path)
 	const char *slash = strrchr(path, '/');
 	char folder[PATH_SIZE];
 	struct stat st;
-	bool found;
-	int fd;
 
 	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1,
 		 slash ? path : ".");
-	fd = tw_sys_open(folder, O_PATH | O_CLOEXEC);
-	found = fd >= 0 && tw_sys_fstat(fd, &st) == 0;
-	if (fd >= 0)
-		tw_sys_close(fd);
-	if (!found)
+	if (!tw_sys_stat(folder, &st))
 		return key_missing(path);
 	if (st.st_uid != tw_sys_euid() && st.st_uid != 0)
 		return key_anothers(path, "its folder");
@@ -221,8 +209,10 @@ static bool key_has_module(const char *name, char *why, unsigned len)
 
 	if (tw_module_installed(name))
 		return true;
-	snprintf(why, len, "configured without %s: install %s and build again",
-		 tls ? "OpenSSL" : "MUNGE", tls ? "libssl-dev" : "libmunge-dev");
+	snprintf(why, len,
+		 "no tagwire_%s.so: configured without %s (install %s and build again), or not in "
+		 "TAGWIRE_MODULES",
+		 name, tls ? "OpenSSL" : "MUNGE", tls ? "libssl-dev" : "libmunge-dev");
 	return false;
 }
 

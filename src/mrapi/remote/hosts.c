@@ -16,6 +16,7 @@
  * known to have anything is DOWN at once if there is no way to it.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/report.h"
@@ -32,7 +33,7 @@ static struct link {
 	uint8_t state;
 	bool quietly;	     /* nobody waits for what is found */
 	bool due;	     /* the next slot is to be tried */
-	bool refused;	     /* which has been said */
+	bool refused;	     /* a process there has another key */
 	struct tw_member *m; /* unless DOWN */
 	uint32_t next, most;
 	uint64_t looked;
@@ -78,6 +79,7 @@ static void host_look(struct link *l, uint32_t most, bool quietly)
 {
 	l->state = LOOKING;
 	l->quietly = quietly;
+	l->refused = false;
 	l->next = 0;
 	l->most = most;
 	l->gone = 0;
@@ -139,7 +141,7 @@ static void host_come_up(struct link *l, struct tw_member *m)
 	struct tw_list unsent;
 
 	l->state = UP;
-	l->quietly = l->due = l->refused = false;
+	l->quietly = l->due = false;
 	l->m = m;
 	atomic_fetch_or(&tw_mrapi.seg->proc[tw_mrapi.proc].hosts, bit_of(l));
 	tw_list_init(&unsent);
@@ -183,12 +185,28 @@ static void host_greet(struct link *l)
 	go_down(l);
 }
 
+/*
+ * Two hosts with different keys look like one whose locks hold nobody back. That the processes of
+ * this job are behind the slots of another user's is less likely.
+ */
+static void host_say_apart(const struct link *l)
+{
+	char host[TW_REPORT_SIZE / 2], who[TW_REPORT_SIZE];
+
+	tw_nic_text(host_at(l)->nic, host, sizeof(host));
+	snprintf(who, sizeof(who), "mrapi: host %s", host);
+	tw_report(TW_LOG_ERROR, who, "its processes and this one do not authenticate each other",
+		  "ids and locks of the same number are different ones there and here");
+}
+
 static void try_next(struct link *l)
 {
 	uint64_t known = atomic_load(&host_at(l)->where);
 
 	l->due = false;
 	l->m = NULL;
+	if (l->next == LIKELY && l->refused)
+		host_say_apart(l);
 	if (known)
 		l->m = tw_mrapi_net_member(known);
 	else if (l->next < l->most) {
@@ -232,26 +250,10 @@ static bool may_return(struct link *l)
 	       tw_clock() - l->gone < tw_clock_us(1000ull * tw_settings.retry);
 }
 
-/* Else two hosts with different keys would look like one whose locks hold nobody back. */
-static void host_refused(struct link *l)
-{
-	char host[TW_REPORT_SIZE / 2];
-
-	if (l->refused)
-		return;
-	l->refused = true;
-	tw_nic_text(host_at(l)->nic, host, sizeof(host));
-	tw_log(TW_LOG_ERROR,
-	       "mrapi: host %s and this one do not authenticate each other: ids and locks of the "
-	       "same number are different ones there and here",
-	       host);
-}
-
 static void missed(struct link *l)
 {
 	l->state = LOOKING;
-	if (l->m->why == TW_S_REJECTED)
-		host_refused(l);
+	l->refused |= l->m->why == TW_S_REJECTED;
 	if (!no_way(l->m)) {
 		l->due = true;
 		tw_mrapi_net_attend();
@@ -412,8 +414,7 @@ void tw_mrapi_host_notify(struct tw_mrapi_notice *t)
 
 static void notify_all(const struct tw_mrapi_ctrl *ctrl)
 {
-	each_link(l)
-	{
+	each_link(l) {
 		struct tw_mrapi_notice *t;
 
 		if (l->state == DOWN && !unknown(l))
