@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,6 +109,33 @@ static void end_panda(void)
 		pan_end();
 }
 
+/* A message of Panda may be lost without a sign: a receive waits for ever. */
+static struct {
+	volatile sig_atomic_t taken; /* a message, since the last look */
+	unsigned seconds;
+	char message[160];
+} watch;
+
+static void watch_look(int sig)
+{
+	(void)sig;
+	if (!watch.taken)
+		_exit(write(STDERR_FILENO, watch.message, strlen(watch.message)) < 0 ? 2 : 1);
+	watch.taken = 0;
+	alarm(watch.seconds);
+}
+
+static void watch_set(double seconds)
+{
+	struct sigaction look = {.sa_handler = watch_look, .sa_flags = SA_RESTART};
+
+	watch.seconds = (unsigned)ceil(seconds);
+	snprintf(watch.message, sizeof watch.message,
+		 "%s%s: no message of Panda has come for %u seconds; --timeout waits longer\n",
+		 bench_tool, bench_role, watch.seconds);
+	sigaction(SIGALRM, &look, NULL);
+}
+
 static inline void sent(int ticket, pan_mp_ack_t ack)
 {
 	if (ack == PAN_MP_EXTERNAL)
@@ -132,6 +160,7 @@ static inline void *take(int ticket, uint32_t size)
 
 	if (__builtin_expect(!data || (uint32_t)len != size, 0))
 		bench_fail("a message of %u bytes came with %d", size, len);
+	watch.taken = 1;
 	return data;
 }
 
@@ -254,12 +283,14 @@ static void follow(struct bench *b)
 			continue;
 		}
 		bench_ready(b);
+		alarm(watch.seconds);
 		if (r.what == STREAM)
 			stream_follow(&r, order.arg[3]);
 		else if (r.kind == RPC)
 			serve(&r, order.arg[3]);
 		else
 			bounce_follow(&r, order.arg[3]);
+		alarm(0);
 	}
 }
 
@@ -273,6 +304,7 @@ static double run(struct bench *b, void *arg, uint64_t n)
 	bench_lead(b, &order);
 	if (r->what == MX)
 		return bench_pingpong_lead(b, &p, n);
+	alarm(watch.seconds);
 	start = bench_now();
 	if (r->what == STREAM)
 		stream_lead(r, n);
@@ -280,6 +312,7 @@ static double run(struct bench *b, void *arg, uint64_t n)
 		call(r, n);
 	else
 		bounce_lead(r, n);
+	alarm(0);
 	return bench_now() - start;
 }
 
@@ -401,6 +434,7 @@ int main(int argc, char **argv)
 		bench_start(&b, &o.b);
 		start_panda(b.lead ? "0/2" : "1/2");
 	}
+	watch_set(o.b.timeout);
 	if (b.lead) {
 		lead(&b, &o);
 	} else {

@@ -361,11 +361,12 @@ static bool conn_accept_at(struct tw_shm_ep *ep, unsigned which)
 
 	/* Bounded: connections that still wait are reported again. */
 	for (unsigned i = 0; i < ACCEPTS; i++) {
-		int sock = tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int sock = tw_fd_own(
+			tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 
 		if (sock < 0)
 			return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-		conn_accept_one(ep, tw_fd_own(sock), alone);
+		conn_accept_one(ep, sock, alone);
 	}
 	return true;
 }

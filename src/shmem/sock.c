@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "base/thread.h"
 
@@ -139,5 +140,9 @@ int tw_sock_recv(int fd, void *msg, size_t len, int *fds, unsigned nfds)
 		tw_sys_close(got[i]);
 	if (n == 0)
 		return ECONNRESET;
-	return m.msg_flags & MSG_CTRUNC && ngot < nfds ? EMFILE : EPROTO;
+	if (!(m.msg_flags & MSG_CTRUNC) || ngot >= nfds)
+		return EPROTO;
+	errno = EMFILE;
+	tw_log_no_descriptor();
+	return EMFILE;
 }
