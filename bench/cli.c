@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@
 #endif
 
 const char *bench_role = "";
+
+/* A process of a tool needs fewer. */
+#define DESCRIPTORS 32
 
 static bool progress_shown;
 static time_t started;
@@ -50,6 +54,16 @@ static bench_noreturn void cli_hint(void)
 {
 	fprintf(stderr, "Try '%s --help'.\n", bench_tool);
 	exit(2);
+}
+
+void bench_descriptors(void)
+{
+	struct rlimit limit = {0, 0};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < DESCRIPTORS)
+		bench_fail("needs %d descriptors; raise ulimit -n, which is %llu", DESCRIPTORS,
+			   (unsigned long long)limit.rlim_cur);
 }
 
 void bench_usage(const char *fmt, ...)

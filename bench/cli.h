@@ -23,6 +23,9 @@ void bench_fail(const char *fmt, ...) bench_printf(1, 2) bench_noreturn;
 /* A bad argument: the message, a hint and exit code 2. */
 void bench_usage(const char *fmt, ...) bench_printf(1, 2) bench_noreturn;
 
+/* Fails where a process may not have the descriptors of a tool whose peers would wait for it. */
+void bench_descriptors(void);
+
 /* Sizes of messages. */
 struct bench_range {
 	uint32_t min, max;

@@ -197,6 +197,7 @@ int main(int argc, char **argv)
 
 	parse(&o, argc, argv);
 	p.window = o.window;
+	bench_descriptors(); /* MCAPI waits for endpoints without a limit */
 	ends_start(&p, o.no_bind);
 	if (p.lead)
 		lead(&p, &o);

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,7 +56,6 @@ enum { SENDER, RECEIVER, BYSTANDER, SURVIVORS, VICTIM = SURVIVORS };
 #define DEPTH 4	  /* messages of the stream under way */
 #define IDLE_MS 1 /* between two attempts to connect */
 #define PATIENCE_S 60
-#define DESCRIPTORS 32 /* that a process may need */
 #define MATCH_STREAM 1ull
 #define MATCH_ECHO 2ull
 #define MATCH_NEVER 3ull
@@ -440,17 +438,6 @@ static void measure(struct table *t, const struct options *o, const char *provid
 		waitpid(pids[i], NULL, 0);
 }
 
-/* Without them a survivor would wait for a process that cannot answer it. */
-static void check_descriptors(void)
-{
-	struct rlimit limit = {0, 0};
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur < DESCRIPTORS)
-		bench_fail("needs %d descriptors; raise ulimit -n, which is %llu", DESCRIPTORS,
-			   (unsigned long long)limit.rlim_cur);
-}
-
 int main(int argc, char **argv)
 {
 	struct options o = {.every = 200, .seconds = 10, .size = 65536, .provider = 2};
@@ -467,7 +454,8 @@ int main(int argc, char **argv)
 
 	bench_cli(argc, argv, options, help);
 	bench_cli_end(argc, argv);
-	check_descriptors();
+	/* Without them a survivor would wait for a process that cannot answer it. */
+	bench_descriptors();
 	snprintf(job, sizeof(job), "rejoin-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 0);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

@@ -10,19 +10,50 @@
 #include "base/settings.h"
 #include "cli.h"
 
+#define WIDTH 80
+#define INDENT 4
+
 static const struct table_column columns[] = {
 	{"setting", "setting", "%s"}, {"value", "value", "%s"},	    {"from", "from", "%s"},
 	{"limits", "limits", "%s"},   {"meaning", "meaning", "%s"},
 };
 
+/* The words behind what the line has already, below it. */
+static void show_wrapped(const char *text)
+{
+	int column = WIDTH;
+
+	while (*text) {
+		int word = (int)strcspn(text, " ");
+
+		if (column + 1 + word > WIDTH)
+			column = printf("\n%*s", INDENT - 1, "") - 1;
+		column += printf(" %.*s", word, text);
+		text += word + strspn(text + word, " ");
+	}
+	putchar('\n');
+}
+
+static const char *origin(const char *name, const char *value)
+{
+	if (secure_getenv(name))
+		return "environment";
+	return *value && !strcmp(name, "TAGWIRE_JOB") ? "launcher" : "default";
+}
+
 static void show(struct table *t, const char *name, const char *value, const char *limits,
 		 const char *meaning)
 {
+	if (t->format == TABLE_PLAIN) {
+		printf("%s=%s (%s)", name, value, origin(name, value));
+		show_wrapped(meaning);
+		if (*limits)
+			printf("%*sValues: %s.\n", INDENT, "", limits);
+		return;
+	}
 	table_text(t, name);
 	table_text(t, value);
-	table_text(t, secure_getenv(name)		      ? "environment"
-		      : *value && !strcmp(name, "TAGWIRE_JOB") ? "launcher"
-							       : "default");
+	table_text(t, origin(name, value));
 	table_text(t, limits);
 	table_text(t, meaning);
 }

@@ -22,7 +22,7 @@ struct tw_ep *tw_panda_enter(const char *function)
 	struct tw_ep *ep = tw_panda_try_enter();
 
 	if (tw_unlikely(!ep))
-		tw_log(TW_LOG_ERROR, "%s: not between pan_mp_init and pan_mp_end", function);
+		tw_report(TW_LOG_ERROR, function, "not between pan_mp_init and pan_mp_end", NULL);
 	return ep;
 }
 
