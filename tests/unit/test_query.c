@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,9 +22,10 @@
 TestSuite(query, .timeout = TWT_TIMEOUT);
 
 #define FOREVER_MS 3600000
-#define LOOKS 20
+#define SILENT 15 /* of those that are called at one port; the next one answers */
 
 static struct sockaddr_storage at;
+static atomic_int silent; /* so many more calls get no answer */
 
 static void begin(void)
 {
@@ -61,6 +63,9 @@ static void *answer(void *arg)
 		struct tw_net_hello hers;
 		struct tw_net_ctrl t;
 
+		/* It stays open, as at a process that is stopped. */
+		if (atomic_fetch_sub(&silent, 1) > 0)
+			continue;
 		if (twt_put(fd, &h, sizeof(h)) == 0 && twt_get(fd, &hers, sizeof(hers)) == 0 &&
 		    twt_get(fd, &t, sizeof(t)) == 0 && t.type == TW_NET_QUERY) {
 			t.type = TW_NET_BOARDS;
@@ -82,11 +87,18 @@ static void answer_at(unsigned try)
 	cr_assert_eq(pthread_create(&thread, NULL, answer, &listeners[try]), 0);
 }
 
-static void look(void)
+/* Where n calls get no answer. A busy machine may not run the answering thread in time. */
+static void look(int n)
 {
 	struct tw_host_boards b = {0};
+	double limit = twt_now() + TWT_LONG;
+	enum tw_err err;
 
-	cr_assert_eq(tw_net_query(&at, &b), TW_OK);
+	do {
+		atomic_store(&silent, n);
+		err = tw_net_query(&at, &b);
+	} while (err == TW_ETIMEDOUT && twt_now() < limit);
+	cr_assert_eq(err, TW_OK);
 	cr_assert_eq(b.n, 1u);
 	cr_assert_str_eq(b.host, "alpha");
 }
@@ -98,17 +110,15 @@ Test(query, silent_ports)
 	for (unsigned i = 0; i < TW_NET_PORTS - 1; i++)
 		listen_at(i);
 	answer_at(TW_NET_PORTS - 1);
-	look();
+	look(0);
 }
 
-/* Several listen at one port, and the system chooses who is called. */
+/* Several listen at one port, and the system chooses: here a stopped one, many times. */
 Test(query, stopped_process)
 {
 	begin();
-	listen_at(0);
 	answer_at(0);
-	for (int i = 0; i < LOOKS; i++)
-		look();
+	look(SILENT);
 }
 
 /* All are silent: it ends after the time for one. */

@@ -171,16 +171,12 @@ static bool query_continue(struct query *q, const struct pollfd *p, struct tw_ho
 	return false;
 }
 
-/* Where nobody has said anything for a while others may. */
+/* Beside each that has said nothing for a while another: twice as many every time. */
 static void ask_more(struct query *q)
 {
-	bool silent[TW_NET_PORTS] = {false};
-
-	for (unsigned i = 0; i < q->n; i++)
-		silent[q->of[i]->port] |= q->of[i]->channel > TW_NET_DIALING;
-	for (unsigned i = 0; i < TW_NET_PORTS; i++)
-		if (silent[i])
-			ask_at(q, i);
+	for (unsigned i = q->n; i-- > 0;)
+		if (q->of[i]->channel > TW_NET_DIALING)
+			ask_at(q, q->of[i]->port);
 	q->next = tw_clock() + tw_clock_us(TW_NET_SILENT_US);
 }
 
