@@ -143,7 +143,7 @@ static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
 	 both_receive,
-	 NULL,
+	 0,
 	 {"R" R0 " waits for a message with tag 0x1 from r" R1 ", and r" R1
 	  " waits for a message with tag 0x2 from r" R0 ".",
 	  "None of them has sent what the other waits for.",
@@ -151,7 +151,7 @@ static const struct whyt_case cases[] = {
 	{"wrong_tag",
 	 2,
 	 wrong_tag,
-	 NULL,
+	 0,
 	 {"R" R0 " waits for a message with tag 0x30 from r" R1 ", and r" R1
 	  " waits for a message with tag 0x30 from r" R0 ".",
 	  "A message with tag 0x31 (10 bytes) from r" R1
@@ -160,7 +160,7 @@ static const struct whyt_case cases[] = {
 	{"wrong_source",
 	 3,
 	 wrong_source,
-	 NULL,
+	 0,
 	 {"R" R0 " waits for a message with tag 0x9 from rank 2 (process {2}, why_fi), and rank 2 "
 	  "(process {2}, why_fi) waits for a message with tag 0x9 from r" R0 ".",
 	  "A message with tag 0x9 (10 bytes) from r" R1

@@ -181,22 +181,19 @@ static void not_started(int me, int n)
 	receive(e);
 }
 
-/* Node 0 has no descriptor left for the connection. */
+/* Node 0 has no descriptor left for the connection, which node 1 does not ask for. */
 static void no_descriptor(int me, int n)
 {
 	struct rlimit limit = {0, 0};
+	mcapi_endpoint_t e;
 
 	begin(me);
-	create(5);
-	if (me == 0)
-		setrlimit(RLIMIT_NOFILE, &limit);
-	receive(get(n - 1 - me, 5));
-}
-
-static void stop(const pid_t *pids)
-{
-	sleep(1);
-	kill(pids[1], SIGSTOP);
+	e = create(5);
+	if (me == 0) {
+		whyt_must(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+		get(n - 1, 5);
+	}
+	receive(e);
 }
 
 #define NODE0 "ode 1 (process {0}, why_mcapi)"
@@ -206,7 +203,7 @@ static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
 	 both_receive,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for a message for port 5 from n" NODE1 ", and n" NODE1
 	  " waits for a message for port 5 from n" NODE0 ".",
 	  "None of them has sent what the other waits for.",
@@ -214,7 +211,7 @@ static const struct whyt_case cases[] = {
 	{"wrong_port",
 	 2,
 	 wrong_port,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for a message for port 5 from n" NODE1 ", and n" NODE1
 	  " waits for a message for port 5 from n" NODE0 ".",
 	  "A message for port 6 (10 bytes) from n" NODE1
@@ -223,7 +220,7 @@ static const struct whyt_case cases[] = {
 	{"no_endpoint",
 	 2,
 	 no_endpoint,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for endpoint 2:9, which does not exist, of n" NODE1 ", and n" NODE1
 	  " waits for a message for port 5 from n" NODE0 ".",
 	  "None of them can go on before another one does.",
@@ -231,7 +228,7 @@ static const struct whyt_case cases[] = {
 	{"scalar",
 	 2,
 	 scalar,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for a message for port 6 from n" NODE1 ", and n" NODE1
 	  " waits for room for a scalar to endpoint 1:5 of n" NODE0 ".",
 	  "None of them can go on before another one does.",
@@ -239,7 +236,7 @@ static const struct whyt_case cases[] = {
 	{"no_scalar",
 	 2,
 	 no_scalar,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for a scalar at endpoint 1:5 from endpoint 2:5 of n" NODE1
 	  ", and n" NODE1 " waits for a message for port 6 from n" NODE0 ".",
 	  "None of them has sent what the other waits for.",
@@ -247,7 +244,7 @@ static const struct whyt_case cases[] = {
 	{"not_opened",
 	 2,
 	 not_opened,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for the other end of the channel of endpoint 1:5 to be opened at "
 	  "endpoint 2:5 of n" NODE1 ", and n" NODE1 " waits for a message for port 6 from n" NODE0
 	  ".",
@@ -256,21 +253,21 @@ static const struct whyt_case cases[] = {
 	{"not_started",
 	 2,
 	 not_started,
-	 NULL,
+	 0,
 	 {"N" NODE0 " waits for a connection to node 9 of this host; 1 more wait behind it.",
 	  "Node 9 of this host is not reached: it is not open.",
 	  "Start its program, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
 	{"no_descriptor",
 	 2,
 	 no_descriptor,
-	 NULL,
-	 {"Node * waits for a connection to node *.",
-	  "Node * is not reached: a key, a descriptor or memory is missing, here or there.",
+	 0,
+	 {"N" NODE0 " waits for a connection to n" NODE1 "; 1 more wait behind it.",
+	  "N" NODE1 " is not reached: a key, a descriptor or memory is missing, here or there.",
 	  "A message of that side says which; see ulimit -n and tagwire-key(7)."}},
 	{"stopped",
 	 2,
 	 both_receive,
-	 stop,
+	 SIGSTOP,
 	 {"N" NODE0 " waits for a message for port 5 from n" NODE1 ".",
 	  "N" NODE1 " is stopped by a signal.", "Let it go on: kill -CONT {1}."}},
 };

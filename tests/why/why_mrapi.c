@@ -127,19 +127,13 @@ static void upgrade(int me, int n)
 	mrapi_rwl_lock(h, MRAPI_WRITER, MRAPI_INFINITE, &st);
 }
 
-static void stop(const pid_t *pids)
-{
-	sleep(1);
-	kill(pids[1], SIGSTOP);
-}
-
 #define N(i, me) "ode " #me " (process {" #i "}, why_mrapi)"
 
 static const struct whyt_case cases[] = {
 	{"two",
 	 2,
 	 ring,
-	 NULL,
+	 0,
 	 {"N" N(0, 1) " waits for mutex 11, which n" N(1, 2) " holds, and n" N(
 		  1, 2) " waits for mutex 10, which n" N(0, 1) " holds.",
 	  "Each holds the lock that the one before it waits for.",
@@ -147,7 +141,7 @@ static const struct whyt_case cases[] = {
 	{"five",
 	 5,
 	 ring,
-	 NULL,
+	 0,
 	 {"5 processes wait for each other in a cycle: node 1 (process {0}, why_mrapi) waits for "
 	  "mutex 11, which node 2 (process {1}, why_mrapi) holds, node 2 (process {1}, why_mrapi) "
 	  "waits for mutex 12, which node 3 (process {2}, why_mrapi) holds, node 3 (process {2}, "
@@ -157,14 +151,14 @@ static const struct whyt_case cases[] = {
 	{"holder_sleeps",
 	 2,
 	 holder_sleeps,
-	 NULL,
+	 0,
 	 {"N" N(0, 1) " waits for mutex 7, which n" N(1, 2) " holds.",
 	  "N" N(1, 2) " has not called Tagwire for at least * s and sleeps outside of it.",
 	  "Look at what it does: gdb -p {1}."}},
 	{"semaphores",
 	 2,
 	 semaphores,
-	 NULL,
+	 0,
 	 {"N" N(0, 1) " waits for semaphore 4, which n" N(1, 2) " holds, and n" N(
 		  1, 2) " waits for semaphore 3, which n" N(0, 1) " holds.",
 	  "Each holds the lock that the one before it waits for.",
@@ -172,14 +166,14 @@ static const struct whyt_case cases[] = {
 	{"upgrade",
 	 2,
 	 upgrade,
-	 NULL,
+	 0,
 	 {"N" N(0, 1) " waits for reader/writer lock 6, which n" N(1, 2) " holds.",
 	  "N" N(1, 2) " has not called Tagwire for at least * s and computes.",
 	  "Look at what it does: gdb -p {1}."}},
 	{"stopped",
 	 2,
 	 holder_sleeps,
-	 stop,
+	 SIGSTOP,
 	 {"N" N(0, 1) " waits for mutex 7, which n" N(1, 2) " holds.",
 	  "N" N(1, 2) " is stopped by a signal.", "Let it go on: kill -CONT {1}."}},
 };

@@ -115,18 +115,6 @@ static void sleeps(int me, int n)
 	receive(7);
 }
 
-static void stop(const pid_t *pids)
-{
-	sleep(1);
-	kill(pids[1], SIGSTOP);
-}
-
-static void murder(const pid_t *pids)
-{
-	sleep(2);
-	kill(pids[1], SIGKILL);
-}
-
 static void alone(int me, int n)
 {
 	(void)n;
@@ -181,7 +169,7 @@ static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
 	 both_receive,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from rank 1 "
 	  "(process {1}, why_mx), and rank 1 (process {1}, why_mx) waits for a message with match "
 	  "information 0x2 from rank 0 (process {0}, why_mx).",
@@ -190,7 +178,7 @@ static const struct whyt_case cases[] = {
 	{"polling",
 	 2,
 	 polling,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from rank 1 "
 	  "(process {1}, why_mx), and rank 1 (process {1}, why_mx) waits for a message with match "
 	  "information 0x2 from rank 0 (process {0}, why_mx).",
@@ -199,7 +187,7 @@ static const struct whyt_case cases[] = {
 	{"wrong_tag",
 	 2,
 	 wrong_tag,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x11 from rank "
 	  "1 (process {1}, why_mx), and rank 1 (process {1}, why_mx) waits for a message with "
 	  "match information 0x2 from rank 0 (process {0}, why_mx).",
@@ -209,7 +197,7 @@ static const struct whyt_case cases[] = {
 	{"both_send",
 	 2,
 	 both_send,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits until rank 1 (process {1}, why_mx) receives its "
 	  "message with match information 0x1 (1048576 bytes), and rank 1 (process {1}, why_mx) "
 	  "waits until rank 0 (process {0}, why_mx) receives its message with match information "
@@ -220,7 +208,7 @@ static const struct whyt_case cases[] = {
 	{"computes",
 	 2,
 	 computes,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x7 from rank 1 "
 	  "(process {1}, why_mx).",
 	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and computes.",
@@ -228,7 +216,7 @@ static const struct whyt_case cases[] = {
 	{"sleeps",
 	 2,
 	 sleeps,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x7 from rank 1 "
 	  "(process {1}, why_mx).",
 	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and sleeps outside "
@@ -237,14 +225,14 @@ static const struct whyt_case cases[] = {
 	{"stopped",
 	 2,
 	 both_receive,
-	 stop,
+	 SIGSTOP,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from rank 1 "
 	  "(process {1}, why_mx).",
 	  "Rank 1 (process {1}, why_mx) is stopped by a signal.", "Let it go on: kill -CONT {1}."}},
 	{"killed",
 	 2,
 	 both_receive,
-	 murder,
+	 SIGKILL,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from "
 	  "endpoint 2 of this host.",
 	  "Endpoint 2 of this host has ended.",
@@ -252,7 +240,7 @@ static const struct whyt_case cases[] = {
 	{"killed_after_wrong_tag",
 	 2,
 	 wrong_tag,
-	 murder,
+	 SIGKILL,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x11 from "
 	  "endpoint 2 of this host.",
 	  "A message with match information 0x15 (100 bytes) from endpoint 2 of this host waits "
@@ -261,7 +249,7 @@ static const struct whyt_case cases[] = {
 	{"alone",
 	 1,
 	 alone,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
 	  "anybody.",
 	  "No other process has connected to it.",
@@ -269,7 +257,7 @@ static const struct whyt_case cases[] = {
 	{"two_jobs",
 	 4,
 	 two_jobs,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x7 from rank 1 "
 	  "(process {1}, why_mx).",
 	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and computes.",
@@ -277,7 +265,7 @@ static const struct whyt_case cases[] = {
 	{"given_up",
 	 1,
 	 given_up,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
 	  "endpoint 2 of this host.",
 	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
@@ -286,7 +274,7 @@ static const struct whyt_case cases[] = {
 	{"many",
 	 64,
 	 many,
-	 NULL,
+	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from any of "
 	  "63 processes; 62 more wait behind it.",
 	  "Rank 40 (process {40}, why_mx) has not called Tagwire for at least * s and computes.",

@@ -136,7 +136,16 @@ static bool begins_with_role_0(const struct whyt_case *c)
 	return first && strncmp(first, "{0}", 3) == 0 && !strstr(c->want[0], "more wait");
 }
 
-static bool run(const struct whyt_case *c)
+/* The state of the first case of that role; then its process 1 gets the signal. */
+static bool disturbed(const struct whyt_case *first, const struct whyt_case *c, const char *job,
+		      const pid_t *pids)
+{
+	while (first->role != c->role)
+		first++;
+	return explained(first, job, 0, pids) && kill(pids[1], c->signal) == 0;
+}
+
+static bool run(const struct whyt_case *cases, const struct whyt_case *c)
 {
 	pid_t pids[WHYT_MOST];
 	char job[64];
@@ -148,9 +157,7 @@ static bool run(const struct whyt_case *c)
 		if (pids[i] == 0)
 			start(c, i, job);
 	}
-	if (c->disturb)
-		c->disturb(pids);
-	good = explained(c, job, 0, pids) &&
+	good = (!c->signal || disturbed(cases, c, job, pids)) && explained(c, job, 0, pids) &&
 	       (!begins_with_role_0(c) || explained(c, job, pids[0], pids));
 	for (int i = 0; i < c->n; i++)
 		kill(pids[i], SIGKILL);
@@ -175,7 +182,7 @@ int whyt_main(int argc, char **argv, const struct whyt_case *cases, int n)
 			continue;
 		if (argc < 3) {
 			ran++;
-			bad += !run(&cases[i]);
+			bad += !run(cases, &cases[i]);
 		}
 	}
 	return bad || !ran;

@@ -17,7 +17,7 @@ struct whyt_case {
 	const char *name;
 	int n; /* processes */
 	void (*role)(int me, int n);
-	void (*disturb)(const pid_t *pids); /* once the first sentence is due, or NULL */
+	int signal; /* for role 1 once the first case of this role is explained, or 0 */
 	/* {0} stands for the process id of role 0, and so on; *: any words up to the next one */
 	const char *want[3];
 };
