@@ -55,9 +55,10 @@ static void msg_say_dropped(struct tw_mcapi_node *n, mcapi_endpoint_t to, bool n
 		  "they arrive again when it has begun again and created the endpoint");
 }
 
+/* The end of this node ends its sends, too: no other node is gone. */
 void tw_mcapi_msg_lost(struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m)
 {
-	if (m->kind == TW_MCAPI_Q_MSG_SEND)
+	if (m->kind == TW_MCAPI_Q_MSG_SEND && atomic_load(&n->handle))
 		msg_say_dropped(n, m->endpoint, false);
 }
 

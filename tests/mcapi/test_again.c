@@ -114,35 +114,87 @@ Test(mcapi_again, attribute)
 	mct_down();
 }
 
+/* Meanwhile standard error goes to a file. */
+struct said {
+	FILE *file;
+	int old;
+};
+
+static void note_said(struct said *s)
+{
+	s->file = tmpfile();
+	s->old = dup(2);
+	twc_check(s->file);
+	dup2(fileno(s->file), 2);
+}
+
+/* How many times it said that messages are lost. */
+static int said_lost(struct said *s)
+{
+	char line[1000];
+	int times = 0;
+
+	fflush(stderr);
+	dup2(s->old, 2);
+	close(s->old);
+	rewind(s->file);
+	while (fgets(line, sizeof(line), s->file))
+		times += strstr(line, "port 1 of node 1") && strstr(line, "messages are lost");
+	fclose(s->file);
+	return times;
+}
+
 /* Standard error says once what no status may say. */
 Test(mcapi_again, says_so)
 {
-	FILE *said = tmpfile();
-	int old = dup(2), times = 0;
 	mcapi_endpoint_t ep, to;
 	struct twt_child c;
-	char line[1000];
+	struct said said;
 
-	twc_check(said);
 	mct_up(SURVIVOR);
 	ep = mct_create(1);
 	twt_spawn(&c, stay, NULL);
 	twc_hear(c.fd);
 	to = mct_get(VICTIM, 1);
 	mct_send(ep, to, 1, 0);
-	dup2(fileno(said), 2);
+	note_said(&said);
 	end_life(&c);
 	for (int i = 0; i < EACH; i++)
 		mct_ok(mcapi_msg_send(ep, to, &(uint64_t){2}, 8, 0, ST));
-	fflush(stderr);
-	dup2(old, 2);
-	rewind(said);
-	while (fgets(line, sizeof(line), said))
-		times += strstr(line, "port 1 of node 1") && strstr(line, "messages are lost");
-	twc_eq(times, 1);
-	fclose(said);
-	close(old);
+	twc_eq(said_lost(&said), 1);
 	mct_down();
+}
+
+static void send_long(void *to)
+{
+	static char data[4 << 20];
+
+	mct_is(MCAPI_ENOT_ENDP, mcapi_msg_send(SURVIVOR << 16 | 1, *(mcapi_endpoint_t *)to, data,
+					       sizeof(data), 0, ST));
+}
+
+/* Not if the sender's own node ends. */
+Test(mcapi_again, says_nothing_of_its_own_end)
+{
+	struct twc_thread t;
+	mcapi_endpoint_t to;
+	struct twt_child c;
+	struct said said;
+
+	mct_up(SURVIVOR);
+	mct_create(1);
+	twt_spawn(&c, stay, NULL);
+	twc_hear(c.fd);
+	to = mct_get(VICTIM, 1);
+	mct_send(SURVIVOR << 16 | 1, to, 1, 0);
+	mct_stop(&c);
+	twc_start(&t, send_long, &to);
+	twc_asleep(&t);
+	note_said(&said);
+	mct_down();
+	twc_join(&t);
+	twc_eq(said_lost(&said), 0);
+	end_life(&c);
 }
 
 /* Channels --------------------------------------------------------------------------- */
