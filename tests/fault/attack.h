@@ -26,6 +26,7 @@ struct attacker {
 	struct st_name victim, friend;
 	/* The victim is asked to connect to this id, plus 1; it makes it 0 again. */
 	atomic_uint *dial;
+	const atomic_ullong *heard; /* messages that the victim has received */
 	uint64_t hellos, connections, packets, scribbles, accepts, certain, asked;
 };
 

@@ -13,6 +13,7 @@
 #include "shmem/sealed.h"
 
 #define WRITERS 20
+#define ANSWERS 64 /* of the victim, which then has no send left for us */
 #define CROWD (3 * TW_SHM_HALF_MAX)
 
 /* What must end the connection: a packet, or a good one and then another. */
@@ -154,18 +155,15 @@ static struct told learn(struct attacker *a, struct raw *r, uint8_t type)
 {
 	double end = twt_now() + ST_LONG / 2;
 	struct talk t = {.raw = r};
-	uint32_t again = 64;
+	uint64_t full = atomic_load(a->heard) + ANSWERS;
 
 	/* It answers what it receives. */
 	for (uint32_t i = 0; twt_now() < end; i++) {
-		/*
-		 * It may be full of sends that we have not answered. If it is only slow, what is
-		 * sent to it now is answered in the end: so each connection lasts longer.
-		 */
-		if (i == again) {
+		/* All its sends wait for us by now. They end with the connection. */
+		if (atomic_load(a->heard) >= full) {
 			raw_close(r);
 			join(a, r);
-			again *= 2;
+			full = atomic_load(a->heard) + ANSWERS;
 		}
 		if (raw_dropped(r, 0))
 			st_fail("the victim drops a proper peer after %u messages", i);

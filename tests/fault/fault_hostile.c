@@ -228,7 +228,8 @@ static int hostile(void *arg, int fd)
 	struct attacker a = {.rng = st_hash(st_seed, 2),
 			     .victim = victim_name,
 			     .friend = friend_name,
-			     .dial = &shared->dial};
+			     .dial = &shared->dial,
+			     .heard = &shared->heard};
 	uint64_t n = 0;
 	double limit = twt_now() + 60 * ST_SOON;
 

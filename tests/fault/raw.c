@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "lib/twt.h"
 #include "shmem/sealed.h"
 #include "shmem/sock.h"
 
@@ -108,8 +109,8 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 	if (tw_shm_segment_make(SLOTS, BYTES, &fd, &r->map) == TW_OK) {
 		lay_out(r, SLOTS, BYTES, true);
 		good = raw_send(r->sock, hello, sizeof(*hello), &fd, 1) &&
-		       receive(r, got, &n, 10000) && r->other.kind == TW_SHM_ACCEPT && n == 0 &&
-		       tw_sock_peer(r->sock, &r->victim) == 0;
+		       receive(r, got, &n, 1000 * TWT_LONG) && r->other.kind == TW_SHM_ACCEPT &&
+		       n == 0 && tw_sock_peer(r->sock, &r->victim) == 0;
 		close(fd);
 	}
 	while (n)
