@@ -24,6 +24,7 @@ static const char help[] =
 	"to a file for ui.perfetto.dev or chrome://tracing, and prints a summary. Or does so\n"
 	"with what processes write that were started with TAGWIRE_TRACE=DIR.\n\n"
 	"  -o, --output FILE  the file; default mx_trace.json\n"
+	"  --svg FILE         the summary as a picture, too\n"
 	"  --events N         events that each endpoint keeps, a power of two; default 256k\n"
 	"  -p, --job JOB      the traces of a running job\n"
 	"  --pid P            those of its process P\n"
@@ -33,14 +34,16 @@ static const char help[] =
 #define DIRS 8
 
 struct options {
-	const char *output, *job, *dir;
+	const char *output, *svg, *job, *dir;
 	uint32_t events, pid;
+	FILE *file, *picture;
 };
 
 static void parse(struct options *o, int argc, char **argv)
 {
 	const struct cli_option options[] = {
 		CLI_OPTION("output", TEXT, &o->output, .letter = 'o'),
+		CLI_TEXT("svg", &o->svg),
 		CLI_UINT("events", &o->events, 1024, 1 << 24),
 		CLI_OPTION("job", TEXT, &o->job, .letter = 'p'),
 		CLI_PID(&o->pid),
@@ -150,20 +153,32 @@ static void read_running(struct trace *t, const struct options *o)
 		trace_read(t, dirs[i]);
 }
 
-static FILE *open_output(const struct options *o)
+static FILE *open_output(const char *path)
 {
-	FILE *f = fopen(o->output, "we");
+	FILE *f = fopen(path, "we");
 
 	if (!f)
-		bench_fail("%s: %s", o->output, strerror(errno));
+		bench_fail("%s: %s", path, strerror(errno));
 	return f;
 }
 
-static void show(struct trace *t, const struct options *o, FILE *file)
+static void open_outputs(struct options *o)
 {
+	o->file = open_output(o->output);
+	o->picture = o->svg ? open_output(o->svg) : NULL;
+}
+
+static void show(struct trace *t, const struct options *o)
+{
+	struct trace_sums sums;
+
 	trace_match(t);
-	trace_chrome(t, file, o->output);
-	trace_report(t);
+	trace_sum(&sums, t);
+	trace_chrome(t, o->file, o->output);
+	if (o->picture)
+		trace_svg(&sums, o->picture, o->svg);
+	trace_report(&sums);
+	trace_sums_free(&sums);
 	printf("\n%s has the trace: open it in ui.perfetto.dev or chrome://tracing\n", o->output);
 	bench_output_end();
 }
@@ -172,7 +187,6 @@ int main(int argc, char **argv)
 {
 	struct trace t = {.n = 0};
 	struct options o;
-	FILE *file = NULL;
 	char dir[512];
 	int code = 0;
 
@@ -180,7 +194,7 @@ int main(int argc, char **argv)
 	if (o.dir) {
 		trace_read(&t, o.dir);
 	} else if (optind < argc) {
-		file = open_output(&o); /* the command may take long */
+		open_outputs(&o); /* the command may take long */
 		make_directory(dir, sizeof dir);
 		code = run(argv + optind, dir, o.events);
 		trace_read(&t, dir);
@@ -188,11 +202,13 @@ int main(int argc, char **argv)
 	} else {
 		read_running(&t, &o);
 	}
-	if (t.n) {
-		show(&t, &o, file ? file : open_output(&o));
-		trace_free(&t);
-		return code;
+	if (!t.n) {
+		fprintf(stderr, "%s: no endpoint was traced\n", bench_tool);
+		return code ? code : 1;
 	}
-	fprintf(stderr, "%s: no endpoint was traced\n", bench_tool);
-	return code ? code : 1;
+	if (!o.file)
+		open_outputs(&o);
+	show(&t, &o);
+	trace_free(&t);
+	return code;
 }

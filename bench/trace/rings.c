@@ -59,12 +59,12 @@ static bool read_events(int fd, struct trace_ring *r)
 	return true;
 }
 
-/* Ends it, and makes it fit for JSON. */
+/* Ends it, and makes it fit for JSON and XML. */
 static void plain_text(char *text, size_t size)
 {
 	text[size - 1] = 0;
 	for (char *c = text; *c; c++)
-		if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
+		if (*c < ' ' || *c > '~' || strchr("\"\\<&", *c))
 			*c = '?';
 }
 

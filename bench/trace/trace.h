@@ -3,7 +3,8 @@
  * mx_trace: the traces of the processes of one host, merged.
  *
  *   rings.c    reads the files of base/trace.h     chrome.c   writes the trace event format
- *   match.c    finds both sides of each message    report.c   the summary
+ *   match.c    finds both sides of each message    report.c   the summary as text
+ *   sums.c     adds up                             svg.c      the summary as a picture
  */
 #ifndef BENCH_TRACE_H
 #define BENCH_TRACE_H
@@ -58,6 +59,32 @@ struct trace {
 	double per_us;
 };
 
+#define TRACE_SIZES 6
+
+struct trace_size {
+	const char *name;
+	uint32_t end; /* the longest message */
+};
+extern const struct trace_size trace_sizes[TRACE_SIZES];
+
+/* From one endpoint to another. */
+struct trace_pair {
+	uint64_t messages, bytes, eager, got, copied, pending;
+	uint64_t late_sender, late_receiver; /* ticks that the other side waited */
+};
+
+struct trace_total {
+	uint64_t sent, received, unexpected;
+	uint64_t held, waited; /* ticks; held: unexpected messages, until a receive had them */
+};
+
+struct trace_sums {
+	const struct trace *t;
+	struct trace_pair *pairs;   /* n * n */
+	struct trace_total *totals; /* by ring */
+	uint64_t sent[TRACE_SIZES], bytes[TRACE_SIZES], unexpected[TRACE_SIZES];
+};
+
 /* Adds all traces of a directory. */
 void trace_read(struct trace *t, const char *dir);
 void trace_free(struct trace *t);
@@ -67,7 +94,11 @@ unsigned trace_find(const char *job, int pid, char dirs[][512], unsigned most);
 void trace_match(struct trace *t);
 /* Closes the file; ends the program if it cannot be written. */
 void trace_chrome(const struct trace *t, FILE *f, const char *path);
-void trace_report(const struct trace *t);
+void trace_sum(struct trace_sums *s, const struct trace *t);
+void trace_sums_free(struct trace_sums *s);
+void trace_report(const struct trace_sums *s);
+/* Closes the file; ends the program if it cannot be written. */
+void trace_svg(const struct trace_sums *s, FILE *f, const char *path);
 
 /* Memory of zeros; ends the program where there is none. */
 void *trace_alloc(size_t n, size_t size);
@@ -75,6 +106,16 @@ void *trace_alloc(size_t n, size_t size);
 static inline double trace_us(const struct trace *t, uint64_t tick)
 {
 	return (double)(int64_t)(tick - t->start) / t->per_us;
+}
+
+static inline double trace_ms(const struct trace *t, uint64_t ticks)
+{
+	return (double)ticks / t->per_us / 1e3;
+}
+
+static inline struct trace_pair *trace_pair(const struct trace_sums *s, uint32_t from, uint32_t to)
+{
+	return &s->pairs[(size_t)from * s->t->n + to];
 }
 
 #endif /* BENCH_TRACE_H */
