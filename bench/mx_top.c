@@ -264,7 +264,10 @@ static unsigned screen_rows(unsigned n)
 	return n < w.ws_row - 3u ? n : w.ws_row - 3u;
 }
 
-/* True: it is that moment. False: a key has changed the order, or it ends. */
+/*
+ * True: it is that moment, or a later one. False: a key has changed the order, or it ends. The
+ * keyboard is looked at even if the last reading took longer than the interval.
+ */
 static bool screen_wait(double until, enum order *order)
 {
 	struct pollfd keyboard = {.fd = raw ? STDIN_FILENO : -1, .events = POLLIN};
@@ -274,10 +277,11 @@ static bool screen_wait(double until, enum order *order)
 		const char *key;
 		char c;
 
-		if (left <= 0)
-			return true;
-		if (poll(&keyboard, 1, (int)(left * 1000) + 1) <= 0)
+		if (poll(&keyboard, 1, left > 0 ? (int)(left * 1000) + 1 : 0) <= 0) {
+			if (left <= 0)
+				return true;
 			continue;
+		}
 		if (read(STDIN_FILENO, &c, 1) != 1 || c == 'q')
 			break;
 		key = c ? strchr(order_keys, c) : NULL;
@@ -346,7 +350,7 @@ static int watch(struct options *o)
 				refresh(&t, o, &now, &before, start, screen);
 			continue;
 		}
-		next += o->interval;
+		next = bench_now() - next < 2 * o->interval ? next + o->interval : bench_now();
 		scan_free(&before);
 		before = now;
 		if (!read_all(&now, o, false))
