@@ -12,6 +12,8 @@
  */
 #include "group/group.h"
 
+#include "base/report.h"
+
 #define SELF_POLLS 4 /* until a message to oneself, or its announcement, has arrived */
 
 void tw_group_init(struct tw_group *g, uint32_t filter)
@@ -142,7 +144,7 @@ bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t 
 	struct tw_req *c = tw_am_new(m->group->ep, arg, len);
 
 	if (!c) {
-		tw_log(TW_LOG_ERROR, "no memory for a control message");
+		tw_report(TW_LOG_ERROR, "a control message", "there is no memory for it", NULL);
 		return false;
 	}
 	memcpy(c->seg.ptr, ctrl, len);

@@ -112,7 +112,7 @@ static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpo
 	if (number == MCAPI_ATTR_MEMORY_TYPE &&
 	    !tw_topology_node_board(tw_mcapi_node_of(endpoint), &board))
 		*value = MCAPI_REMOTE_MEMORY;
-	return status == MCAPI_EREQ_TIMEOUT ? MCAPI_ENOT_ENDP : status;
+	return status == MCAPI_SUCCESS ? MCAPI_SUCCESS : MCAPI_ENOT_ENDP;
 }
 
 static mcapi_status_t attr_check(mcapi_uint_t number, const void *attribute, size_t size)

@@ -51,7 +51,8 @@ void tw_mcapi_chan_on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *
 	c->bind2.on_reply = on_bind2_reply;
 	on.what = TW_MCAPI_CTRL_BIND2;
 	on.value = e->prio;
-	tw_mcapi_ctrl_request(n, &c->bind2, tw_mcapi_node_of(ctrl->b), &on);
+	if (!tw_mcapi_ctrl_request(n, &c->bind2, tw_mcapi_node_of(ctrl->b), &on))
+		reply(n, c, MCAPI_ENO_REQUEST);
 }
 
 void tw_mcapi_chan_on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)

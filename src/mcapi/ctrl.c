@@ -28,13 +28,12 @@ static void ctrl_replied(struct tw_ctrl_request *r, const void *reply, uint32_t 
 
 	(void)len;
 	/* A node that was there is gone, and may have begun again. */
-	if (!reply && r->to->why == TW_S_OK)
-		tw_mcapi_ctrl_request(n, q, (uint32_t)(r->to - n->peers), &q->ctrl);
-	else
+	if (reply || r->to->why != TW_S_OK ||
+	    !tw_mcapi_ctrl_request(n, q, (uint32_t)(r->to - n->peers), &q->ctrl))
 		q->on_reply(n, q, reply);
 }
 
-void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+bool tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			   uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
 	ctrl_req->r.on_reply = ctrl_replied;
@@ -42,7 +41,11 @@ void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request
 	ctrl_req->ctrl = *ctrl;
 	ctrl_req->ctrl.token = ctrl_req->r.number;
 	ctrl_req->ctrl.requester = n->number;
-	tw_mcapi_ctrl_send(n, to, &ctrl_req->ctrl);
+	if (tw_ctrl_send(&n->peers[to], tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0),
+			 &ctrl_req->ctrl, sizeof(ctrl_req->ctrl)))
+		return true;
+	tw_ctrl_abandon(&ctrl_req->r);
+	return false;
 }
 
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,

@@ -256,13 +256,14 @@ uint64_t tw_mcapi_gets_say(struct tw_mcapi_node *n, uint64_t now)
 /* The node may begin later. */
 static void endp_search(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
+	struct tw_mcapi_ctrl get = {.what = TW_MCAPI_CTRL_GET, .a = m->endpoint};
 	uint32_t node = tw_mcapi_node_of(m->endpoint);
 
 	m->retry = tw_clock() + tw_clock_us(TW_LONG_US);
 	tw_timer(&n->ep->host, m->retry);
 	tw_member_search_for(&n->peers[node], tw_settings.connect_timeout);
-	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
-			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
+	if (!tw_mcapi_ctrl_request(n, &m->ctrl_req, node, &get))
+		endp_on_reply(n, &m->ctrl_req, NULL);
 }
 
 void tw_mcapi_gets_search(struct tw_mcapi_node *n)

@@ -90,10 +90,11 @@ static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *
 static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
 	d->ctrl_req.on_reply = msg_on_reply;
-	tw_mcapi_ctrl_request(n, &d->ctrl_req, tw_mcapi_node_of(d->handle),
-			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
-						      .type = TW_MCAPI_K_MSG,
-						      .a = d->handle});
+	if (!tw_mcapi_ctrl_request(n, &d->ctrl_req, tw_mcapi_node_of(d->handle),
+				   &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
+							   .type = TW_MCAPI_K_MSG,
+							   .a = d->handle}))
+		tw_mcapi_sends_end(n, &d->sends, MCAPI_ENO_MEM);
 }
 
 void tw_mcapi_on_more_credits(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)

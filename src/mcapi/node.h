@@ -249,8 +249,8 @@ tw_shared void tw_mcapi_leave(struct tw_ep *ep)
 /* ctrl.c -------------------------------------------------------------------- */
 
 void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl);
-/* The reply comes through ctrl_req->on_reply(). */
-void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+/* The reply comes through ctrl_req->on_reply(). False: no memory, and nothing comes. */
+bool tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			   uint32_t to, const struct tw_mcapi_ctrl *ctrl);
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value);

@@ -84,7 +84,8 @@ void tw_mcapi_mreq_ask(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, uint32_
 		       const struct tw_mcapi_ctrl *ctrl)
 {
 	m->ctrl_req.on_reply = req_on_reply;
-	tw_mcapi_ctrl_request(n, &m->ctrl_req, to, ctrl);
+	if (!tw_mcapi_ctrl_request(n, &m->ctrl_req, to, ctrl))
+		tw_mcapi_mreq_done(n, m, MCAPI_ENO_REQUEST, 0);
 }
 
 void tw_mcapi_sends_end(struct tw_mcapi_node *n, struct tw_list *sends, mcapi_status_t status)

@@ -286,10 +286,11 @@ static void other_node(void *arg)
 	mct_down();
 }
 
-/* A request that is lost for want of memory is made again, to this node and to another. */
+/* A request without memory is made again, to this node and to another. No channel ends of it. */
 static int no_control(void *arg, int fd)
 {
 	struct twc_thread other;
+	struct mct_chan pkt;
 
 	(void)arg;
 	(void)fd;
@@ -299,6 +300,7 @@ static int no_control(void *arg, int fd)
 	mct_up(1);
 	mct_create(1);
 	mct_get(2, 1);
+	mct_chan(&pkt, &mct_kinds[MCT_PKT]);
 	for (mcapi_node_t node = 1; node <= 2; node++) {
 		mcapi_endpoint_t found = 0;
 		mcapi_request_t req;
@@ -310,7 +312,10 @@ static int no_control(void *arg, int fd)
 		memory_again();
 		mct_done(&req);
 		twc_eq(found, node << 16 | 1);
+		mct_put(pkt.k, pkt.tx, node);
+		twc_eq(mct_take(pkt.k, pkt.rx), node);
 	}
+	mct_chan_end(&pkt);
 	over = 1;
 	twc_join(&other);
 	mct_down();
