@@ -383,7 +383,7 @@ static void setting_explain(const struct setting *r, char *out, unsigned size)
 		[LIST] = "words with commas between them",
 		[NODES] = "numbers up to 4095 and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
-		[RANK] = "a rank and the number of ranks, like 0/2",
+		[RANK] = "a rank, from 0 on, and the number of ranks, like 0/2",
 	};
 	const char *must = *r->limits ? r->limits : forms[r->type], *text;
 	char near[TW_SETTING_STR_MAX] = "", number[128], used[VARIABLE_MAX];

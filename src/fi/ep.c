@@ -415,6 +415,7 @@ static int open_engine(struct tw_fi_ep *e, uint32_t id)
 						  .am_handler = tw_fi_reported,
 						  .window_notified = tw_fi_notified,
 						  .background = tw_fi_background,
+						  .down = tw_failure_down,
 						  .ids = TW_FI_IDS};
 	struct tw_open how = {.board = e->domain->board,
 			      .number = id,

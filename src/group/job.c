@@ -63,6 +63,13 @@ static bool begin_launcher(char *why, unsigned len)
 			 "environment names");
 		return false;
 	}
+	if (!tw_module_installed("pmix")) {
+		snprintf(why, len,
+			 "tagwire_pmix.so is not there: either libpmix-dev was missing when Tagwire "
+			 "was built, or TAGWIRE_MODULES names another directory; TAGWIRE_RANK "
+			 "serves instead, see tagwire-launch(7)");
+		return false;
+	}
 	launcher = tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, len);
 	if (!launcher || !launcher->begin(&current, why, len))
 		return false;

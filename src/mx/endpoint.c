@@ -8,6 +8,7 @@
 const struct tw_interface tw_mx_interface = {
 	.name = "mx",
 	.called = tw_mx_job_called,
+	.down = tw_failure_down,
 	.ids = MX_MAX_ENDPOINTS,
 	.ep_size = sizeof(struct tw_mx_ep)};
 
@@ -126,7 +127,15 @@ static mx_return_t open_failed(mx_error_handler_t handler, mx_return_t rc, uint3
 	case MX_BUSY:
 		if (id == MX_ANY_ENDPOINT)
 			return tw_mx_fail_of(handler, function, rc, NULL);
-		snprintf(by, sizeof(by), holder ? "process %d" : "another process", holder);
+		if (!holder) {
+			snprintf(detail, sizeof(detail),
+				 "%s: endpoint %u, or a TCP port of it, is in use; a message before "
+				 "this one may say which; choose another id, TAGWIRE_JOB or "
+				 "TAGWIRE_PORT",
+				 function, id);
+			return tw_mx_handle(handler, detail, rc);
+		}
+		snprintf(by, sizeof(by), "process %d", holder);
 		snprintf(detail, sizeof(detail),
 			 "%s: the endpoint id is in use: %s has endpoint %u; choose another id, or "
 			 "run with another TAGWIRE_JOB",

@@ -14,6 +14,7 @@ uint32_t tw_panda_linger_us = 2000000;
 /* Held by pan_init(), pan_end(), pan_mp_init() and pan_mp_end(). */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool in_job;
+static _Atomic(bool) failed; /* pan_init(), which has said why: other calls need not */
 
 static _Atomic(int) my_pid = -1, nr_platforms;
 
@@ -21,7 +22,7 @@ struct tw_ep *tw_panda_enter(const char *function)
 {
 	struct tw_ep *ep = tw_panda_try_enter();
 
-	if (tw_unlikely(!ep))
+	if (tw_unlikely(!ep) && !atomic_load(&failed))
 		tw_report(TW_LOG_ERROR, function, "not between pan_mp_init and pan_mp_end", NULL);
 	return ep;
 }
@@ -32,6 +33,7 @@ static void panda_init_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	memset(&tw_panda, 0, sizeof(tw_panda));
 	in_job = false;
+	atomic_store(&failed, false);
 	atomic_store(&my_pid, -1);
 	atomic_store(&nr_platforms, 0);
 }
@@ -60,6 +62,12 @@ static const char *take_place(int *argc, char **argv)
 	return place;
 }
 
+static void panda_no_init(const char *function)
+{
+	if (!atomic_load(&failed))
+		tw_report(TW_LOG_ERROR, function, "pan_init has not been called", NULL);
+}
+
 void pan_init(int *argc, char **argv)
 {
 	static bool registered;
@@ -74,6 +82,7 @@ void pan_init(int *argc, char **argv)
 		if (!in_job)
 			tw_end();
 	}
+	atomic_store(&failed, !in_job);
 	if (in_job) {
 		atomic_store(&my_pid, (int)tw_panda.job.rank);
 		atomic_store(&nr_platforms, (int)tw_panda.job.size);
@@ -85,7 +94,7 @@ void pan_start(void)
 {
 	pthread_mutex_lock(&mutex);
 	if (!in_job)
-		tw_log(TW_LOG_ERROR, "pan_start: pan_init has not been called, or has failed");
+		panda_no_init("pan_start");
 	else
 		tw_job_fence(__func__);
 	pthread_mutex_unlock(&mutex);
@@ -220,7 +229,7 @@ void pan_mp_init(int *argc, char **argv)
 	(void)argv;
 	pthread_mutex_lock(&mutex);
 	if (!in_job)
-		tw_log(TW_LOG_ERROR, "pan_mp_init: pan_init has not been called, or has failed");
+		panda_no_init("pan_mp_init");
 	else if (atomic_load(&tw_panda.handle))
 		tw_log(TW_LOG_ERROR, "pan_mp_init: called twice");
 	else
@@ -294,7 +303,7 @@ void pan_end(void)
 		atomic_store(&my_pid, -1);
 		atomic_store(&nr_platforms, 0);
 	} else {
-		tw_log(TW_LOG_ERROR, "pan_end: pan_init has not been called, or has failed");
+		panda_no_init("pan_end");
 	}
 	pthread_mutex_unlock(&mutex);
 }

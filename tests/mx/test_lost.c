@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* VI.2.1 How requests end when the peer has closed its endpoint or died. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -116,6 +117,40 @@ Test(mx_lost, process_killed, .timeout = MXT_TIMEOUT)
 	to = mxt_connect(ep, far);
 	mxt_kill(&c);
 	after_loss(ep, to, 1);
+	mxt_close(ep);
+	mxt_down();
+}
+
+/* A receive that waits for anybody has no status for that: standard error says it. */
+Test(mx_lost, says_so, .timeout = MXT_TIMEOUT)
+{
+	double end = twt_now() + MXT_LONG / 1000.;
+	FILE *said = tmpfile();
+	char text[1000] = "";
+	struct mxt_name far;
+	struct twt_child c;
+	mx_endpoint_t ep;
+	int got, old;
+
+	mxt_check(said);
+	far = mxt_idle(&c, MX_ANY_ENDPOINT);
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	mxt_connect(ep, far);
+	old = dup(2);
+	dup2(fileno(said), 2);
+	mxt_irecv(ep, &got, sizeof(got), 5);
+	mxt_kill(&c);
+	while (!strstr(text, "receives from it do not end") && twt_now() < end) {
+		mxt_sleep(1);
+		mx_progress(ep);
+		rewind(said);
+		text[fread(text, 1, sizeof(text) - 1, said)] = 0;
+	}
+	dup2(old, 2);
+	close(old);
+	fclose(said);
+	mxt_check(strstr(text, "receives from it do not end: endpoint "));
 	mxt_close(ep);
 	mxt_down();
 }

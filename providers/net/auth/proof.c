@@ -68,7 +68,8 @@ static enum tw_err call_by_munge(struct tw_net_link *l, const struct tw_net_auth
 	if (!tw_sys_random(key, sizeof(key)))
 		return TW_ENOMEM;
 	if (!auth->munge->encode(name.credential, sizeof(name.credential), key, why, sizeof(why))) {
-		tw_log(TW_LOG_ERROR, "no credential of MUNGE: %s: is munged running?", why);
+		tw_report(TW_LOG_ERROR, "no credential of MUNGE", why,
+			  "munged must run, see tagwire-key(7)");
 		return TW_ENOMEM;
 	}
 	l->proof.tls = auth->tls->call(l->sock, &name, sizeof(name), key);
