@@ -167,7 +167,7 @@ static const struct {
 	{"pidfd_open", try_pidfd, "a dead process with living children is noticed late", false},
 	{"SO_PEERPIDFD", try_peer_pidfd,
 	 "the same, if it is in another PID namespace; Linux 6.5 has it", false},
-	{"TLS of TCP sockets", try_tls, "TAGWIRE_ENCRYPT=1 reaches no other host; modprobe tls",
+	{"TLS of TCP sockets", try_tls, "TAGWIRE_ENCRYPT=1 is slower, by OpenSSL; modprobe tls",
 	 false},
 	{"/proc", try_proc, "scalar channels use packets, and mrapi_initialize takes longer", false},
 };

@@ -27,7 +27,9 @@
 #include "base/settings.h"
 #include "base/thread.h"
 
-#define TW_DRIVER_VERSION 14 /* of this contract: another is not loaded */
+struct tw_net_tls;
+
+#define TW_DRIVER_VERSION 15 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
@@ -46,6 +48,7 @@ struct tw_driver_tokens {
 	uint8_t mine[TW_DRIVER_TOKEN], other[TW_DRIVER_TOKEN];
 	/* Each end encrypts what it sends, by its key; else there are no keys. */
 	bool encrypted;
+	const struct tw_net_tls *tls; /* that can, too: its sessions */
 	uint8_t my_key[TW_DRIVER_CIPHER], other_key[TW_DRIVER_CIPHER];
 };
 

@@ -2,7 +2,8 @@
 /*
  * Encrypted paths over TCP, with somebody between the two ends who reads everything, and changes,
  * repeats, drops, swaps, inserts, cuts off and sends back. Each end gets what the other has sent,
- * up to some place, and no other byte; then the path breaks.
+ * up to some place, and no other byte; then the path breaks. Each end encrypts by the kernel, or by
+ * OpenSSL where an end's kernel has no TLS.
  */
 #include <criterion/criterion.h>
 #include <netinet/in.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/inet.h"
+#include "base/module.h"
 #include "base/settings.h"
 #include "lib/twt.h"
 #include "provider/lone.h"
@@ -21,6 +23,7 @@
 #define MEMORY (256u << 10)
 #define RECORD_HEAD 5 /* bytes: 23, 3, 3 and the length of the rest (RFC 8446, 5.2) */
 #define ROUNDS 6      /* of each attack, each way */
+#define SHAKE 5	      /* records of a handshake of OpenSSL, one way, at most, and the hello */
 #define SECONDS (30 * (int)twt_patience())
 
 enum attack { NONE, FLIP, REPEAT, DROP, SWAP, INSERT, CUT, SEND_BACK, ATTACKS };
@@ -28,7 +31,9 @@ enum attack { NONE, FLIP, REPEAT, DROP, SWAP, INSERT, CUT, SEND_BACK, ATTACKS };
 static const struct tw_driver *tcp;
 static const char marker[] = "a text that nobody else may read";
 static uint64_t rng = 7;
+static const struct tw_net_tls *tls;
 static bool encrypted;
+static bool lacks[2]; /* TLS of the kernel, an end */
 
 static struct end {
 	void *instance, *path;
@@ -90,7 +95,7 @@ static void on_broken(void *owner, void *path)
 static void open_end(struct end *e)
 {
 	static const uint8_t token[2][TW_DRIVER_TOKEN] = {{0xff, 1}, {1, 2}};
-	struct tw_driver_tokens t = {.encrypted = encrypted};
+	struct tw_driver_tokens t = {.encrypted = encrypted, .tls = tls};
 	struct tw_driver_host host = lone_host(tcp, e);
 	bool first = e == ends;
 
@@ -103,6 +108,7 @@ static void open_end(struct end *e)
 	host.ended = on_ended;
 	host.broken = on_broken;
 	cr_assert_eq(tcp->open(&host, &e->instance, &e->caps), TW_OK);
+	((struct tw_tcp *)e->instance)->no_tls = lacks[!first];
 	cr_assert_eq(tcp->path_new(e->instance, NULL, &t, &e->address, &e->path), TW_OK);
 }
 
@@ -150,11 +156,14 @@ static void join(void)
 static void open_both(bool encrypts)
 {
 	const struct tw_driver *list[TW_NET_DRIVERS];
+	char why[256];
 
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert(tw_settings_load());
 	cr_assert_eq(tw_driver_list("tcp", list), 1u);
 	tcp = list[0];
+	tls = tw_module_load("tls", "tw_net_tls", TW_NET_TLS_VERSION, why, sizeof(why));
+	cr_assert(!encrypts || (tls && tls->begin()), "%s", why);
 	encrypted = encrypts;
 	open_end(&ends[0]);
 	open_end(&ends[1]);
@@ -323,15 +332,24 @@ static void run(unsigned packets)
 	all_is_right();
 }
 
-static void needs_tls(void)
+/* Whether the kernel encrypts, or OpenSSL for the lack of one end or both; false: it cannot. */
+static bool by(bool first_lacks, bool second_lacks)
 {
-	if (!tw_inet_has_tls())
-		cr_skip_test("the kernel has no TLS");
+	lacks[0] = first_lacks;
+	lacks[1] = second_lacks;
+	return tw_inet_has_tls() || (first_lacks && second_lacks);
 }
 
-Test(encrypted, whole, .timeout = TWT_TIMEOUT)
+static void needs_module(void)
 {
-	needs_tls();
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	cr_assert(tw_settings_load());
+	if (!tw_module_installed("tls"))
+		cr_skip_test("built without TLS");
+}
+
+static void whole(void)
+{
 	open_both(true);
 	run(1000);
 	cr_assert_not(broken());
@@ -339,6 +357,14 @@ Test(encrypted, whole, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(put, TW_OK);
 	cr_assert_not(ways[0].has_marker || ways[1].has_marker);
 	close_both();
+}
+
+Test(encrypted, whole, .timeout = TWT_TIMEOUT)
+{
+	needs_module();
+	for (unsigned i = 0; i < 4; i++)
+		if (by(i & 1, i & 2))
+			whole();
 }
 
 /* That the one between would see it, and that a wrong byte would be seen here. */
@@ -364,8 +390,8 @@ static void attacked(enum attack attack, unsigned way)
 	open_both(true);
 	w = &ways[way];
 	w->attack = attack;
-	/* After the hello. */
-	w->when = 2 + (unsigned)(twt_random(&rng) % 60);
+	/* After the hello; who loses a part of a handshake waits for it. */
+	w->when = 1 + (lacks[0] ? SHAKE : 1) + (unsigned)(twt_random(&rng) % 60);
 	/* More than ever come: it must break. */
 	run(5000);
 	cr_assert(w->struck, "attack %d", attack);
@@ -373,20 +399,31 @@ static void attacked(enum attack attack, unsigned way)
 	close_both();
 }
 
-Test(encrypted, attacked, .timeout = TWT_TIMEOUT)
+static void attacked_all(void)
 {
-	needs_tls();
 	for (int round = 0; round < ROUNDS; round++)
 		for (unsigned way = 0; way < 2; way++)
 			for (enum attack a = FLIP; a < ATTACKS; a++)
 				attacked(a, way);
 }
 
-/* The kernel has no TLS: nothing leaves but the hello. */
+Test(encrypted, attacked, .timeout = TWT_TIMEOUT)
+{
+	needs_module();
+	for (unsigned i = 0; i < 2; i++)
+		if (by(i, i))
+			attacked_all();
+}
+
+/*
+ * The kernel refuses TLS, which was expected to be there: nothing leaves but the hello, and the
+ * next path goes by OpenSSL.
+ */
 Test(encrypted, refused, .timeout = TWT_TIMEOUT)
 {
 	if (tw_inet_has_tls())
 		cr_skip_test("the kernel has TLS");
+	needs_module();
 	open_both(true);
 	send_one(&ends[0]);
 	send_one(&ends[1]);
@@ -399,5 +436,7 @@ Test(encrypted, refused, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(ways[0].pieces, 1u, "the hello");
 	cr_assert_eq(ways[0].len + ways[1].len + ways[1].pieces, 0u);
 	cr_assert_eq(ends[0].taken + ends[1].taken, 0u);
+	for (int i = 0; i < 2; i++)
+		cr_assert(((struct tw_tcp *)ends[i].instance)->no_tls);
 	close_both();
 }

@@ -238,6 +238,7 @@ bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uin
 
 	other.of_caller = !mine.of_caller;
 	tokens->encrypted = tw_settings.encrypt;
+	tokens->tls = tw_net_auth()->tls;
 	return token_of(l, &mine, tokens->mine) && token_of(l, &other, tokens->other) &&
 	       (!tokens->encrypted ||
 		(key_of(l, &mine, tokens->my_key) && key_of(l, &other, tokens->other_key)));

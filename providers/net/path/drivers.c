@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/inet.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "base/report.h"
@@ -23,7 +22,7 @@ static struct known {
 	const char *name;
 	const char *devices;   /* how the path of a device it needs begins; NULL: none */
 	bool runs_environment; /* its library loads or writes what the environment names */
-	bool encrypts;	       /* its paths, by TLS of the kernel */
+	bool encrypts;	       /* its paths, by TLS */
 	const struct tw_driver *driver;
 	char why[256]; /* it could not be loaded; "": it was not tried */
 } known[2 * TW_NET_DRIVERS] = {
@@ -77,8 +76,6 @@ static const char *bar(const struct known *k)
 		return "TAGWIRE_ENCRYPT=1 is set, and it cannot encrypt";
 	if (strcmp(tw_settings.auth, "none") == 0)
 		return "TAGWIRE_ENCRYPT=1 needs TAGWIRE_AUTH=key or munge";
-	if (!tw_inet_has_tls())
-		return "TAGWIRE_ENCRYPT=1 needs TLS, which the kernel lacks: modprobe tls";
 	return NULL;
 }
 

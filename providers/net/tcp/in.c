@@ -180,7 +180,7 @@ static size_t in_room(const struct tw_tcp_path *p)
 	size_t here = p->in_len - p->in_at, all = TW_TCP_IN - p->in_len, want = GLANCE;
 	struct tw_tcp_head h;
 
-	if (!p->expected && !p->nreads)
+	if (p->session || (!p->expected && !p->nreads))
 		return all;
 	if (!p->in_left && here >= sizeof(h)) {
 		memcpy(&h, p->in + p->in_at, sizeof(h));
@@ -193,7 +193,7 @@ static size_t in_room(const struct tw_tcp_path *p)
 static bool in_fetch(struct tw_tcp_path *p)
 {
 	struct iovec iov[TW_TCP_IOV + 1];
-	unsigned n = p->in_at == p->in_len ? target(p, iov) : 0;
+	unsigned n = p->in_at == p->in_len && !p->session ? target(p, iov) : 0;
 	struct msghdr m = {.msg_iov = iov};
 	uint64_t direct = 0, want;
 	ssize_t got;
@@ -207,7 +207,8 @@ static bool in_fetch(struct tw_tcp_path *p)
 		want += iov[n++].iov_len;
 	}
 	m.msg_iovlen = n;
-	got = tw_sys_recvmsg(p->fd, &m, MSG_DONTWAIT);
+	got = p->session ? tw_tcp_session_recv(p, iov[0].iov_base, iov[0].iov_len)
+			 : tw_sys_recvmsg(p->fd, &m, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (got < 0 && errno == EFAULT && p->in_mr) {
@@ -222,7 +223,7 @@ static bool in_fetch(struct tw_tcp_path *p)
 	if (direct)
 		moved(p, direct);
 	p->in_len += (size_t)got - direct;
-	return (uint64_t)got == want;
+	return (uint64_t)got == want || p->session;
 }
 
 void tw_tcp_read(struct tw_tcp_path *p)

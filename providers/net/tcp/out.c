@@ -58,7 +58,8 @@ static size_t out_put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
 
 	if (p->fd < 0)
 		return 0;
-	done = tw_sys_sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	done = p->session ? tw_tcp_session_send(p, iov, n)
+			  : tw_sys_sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (done >= 0)
 		return (size_t)done;
 	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Paths: connecting and ending. */
 #include <errno.h>
-#include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -37,6 +36,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	const struct tw_tcp_board *b = board ? tw_tcp_board(t, board) : &t->boards[0];
 	struct tw_tcp_path *p = b ? calloc(1, sizeof(*p)) : NULL;
 	struct tw_tcp_address a = {.magic = TW_TCP_MAGIC};
+	bool by_session = tokens->encrypted && t->no_tls;
 
 	if (!p)
 		return b ? TW_ENOMEM : TW_EUNREACH;
@@ -50,6 +50,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	p->t = t;
 	p->board = b;
 	p->tokens = *tokens;
+	p->by_session = by_session;
 	p->fd = p->reserved = p->calling = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);
@@ -57,6 +58,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	tw_list_init(&p->jobs);
 	tw_list_init(&p->ops);
 	tw_list_add_tail(&t->paths, &p->node);
+	a.magic = by_session ? TW_TCP_MAGIC_SESSION : TW_TCP_MAGIC;
 	memcpy(a.to, &b->addr, tw_inet_len(&b->addr));
 	tw_inet_wire(a.to);
 	mine->len = sizeof(a);
@@ -71,42 +73,6 @@ static void unreserve(struct tw_tcp_path *p)
 	p->reserved = -1;
 }
 
-static bool encrypt_way(int fd, int way, const uint8_t key[TW_DRIVER_CIPHER])
-{
-	struct tls12_crypto_info_aes_gcm_256 c = {
-		.info = {.version = TLS_1_3_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_256}};
-	bool good;
-
-	memcpy(c.key, key, sizeof(c.key));
-	memcpy(c.salt, key + sizeof(c.key), sizeof(c.salt));
-	memcpy(c.iv, key + sizeof(c.key) + sizeof(c.salt), sizeof(c.iv));
-	good = tw_sys_setsockopt(fd, SOL_TLS, way, &c, sizeof(c)) == 0;
-	explicit_bzero(&c, sizeof(c));
-	return good;
-}
-_Static_assert(TLS_CIPHER_AES_GCM_256_KEY_SIZE + TLS_CIPHER_AES_GCM_256_SALT_SIZE +
-			       TLS_CIPHER_AES_GCM_256_IV_SIZE ==
-		       TW_DRIVER_CIPHER,
-	       "all that TLS 1.3 needs");
-
-/*
- * From here on the kernel makes records of what is sent, and takes nothing else in. So it is
- * between the hello and all that follows: neither side has sent or read any of that yet.
- */
-static bool path_encrypt(struct tw_tcp_path *p)
-{
-	struct tw_driver_tokens *k = &p->tokens;
-	bool good = tw_inet_tls(p->fd) && encrypt_way(p->fd, TLS_TX, k->my_key) &&
-		    encrypt_way(p->fd, TLS_RX, k->other_key);
-
-	if (!good && !p->t->no_tls)
-		p->t->host.log(TW_LOG_ERROR, "tcp: the kernel's TLS: %s", strerror(errno));
-	p->t->no_tls |= !good;
-	explicit_bzero(k->my_key, sizeof(k->my_key));
-	explicit_bzero(k->other_key, sizeof(k->other_key));
-	return good;
-}
-
 /* The path has a socket, connected or, without encryption, about to be. */
 static void tcp_path_use(struct tw_tcp_path *p, int fd)
 {
@@ -116,7 +82,7 @@ static void tcp_path_use(struct tw_tcp_path *p, int fd)
 	p->fd = fd;
 	p->t->nopen++;
 	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if ((p->tokens.encrypted && !path_encrypt(p)) ||
+	if ((p->tokens.encrypted && !p->session && !tw_tcp_encrypt(p)) ||
 	    tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
 		tw_tcp_end(p);
 }
@@ -137,13 +103,59 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 		tw_sys_setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
+static void invert(uint8_t token[TW_DRIVER_TOKEN])
+{
+	for (unsigned i = 0; i < TW_DRIVER_TOKEN; i++)
+		token[i] ^= 0xff;
+}
+
 static struct tw_tcp_hello tcp_hello_of(const struct tw_tcp_path *p)
 {
 	struct tw_tcp_hello hello;
 
 	memcpy(hello.to, p->tokens.other, sizeof(hello.to));
 	memcpy(hello.from, p->tokens.mine, sizeof(hello.from));
+	if (p->by_session)
+		invert(hello.from);
 	return hello;
+}
+
+/* The connection is the path's. */
+static void tcp_called_use(struct tw_tcp_path *p)
+{
+	int fd = p->calling;
+
+	tw_tcp_watch(p->t, EPOLL_CTL_DEL, fd, 0, NULL);
+	p->what = TW_TCP_PATH;
+	p->calling = -1;
+	tcp_path_use(p, fd);
+	tw_tcp_flush(p);
+}
+
+/* A flight of the handshake is short: the system takes it. */
+static void path_shake(struct tw_tcp_path *p)
+{
+	enum tw_err err = tw_tcp_session_shake(p);
+
+	if (err == TW_OK)
+		tcp_called_use(p);
+	else if (err != TW_AGAIN)
+		tw_tcp_end(p);
+}
+
+/* The hello has passed along the connection, which is watched. */
+static void tcp_path_greeted(struct tw_tcp_path *p, bool calls)
+{
+	if (!p->by_session) {
+		tcp_called_use(p);
+		return;
+	}
+	p->what = TW_TCP_CALLING;
+	if (!tw_tcp_session(p, p->calling, calls) ||
+	    tw_tcp_watch(p->t, EPOLL_CTL_MOD, p->calling, EPOLLIN, p) < 0)
+		tw_tcp_end(p);
+	else
+		path_shake(p);
 }
 
 /* Nothing leaves before the hello has: until then the path has no socket. */
@@ -158,17 +170,14 @@ static void call_encrypted(struct tw_tcp_path *p, int fd)
 void tw_tcp_called(struct tw_tcp_path *p)
 {
 	struct tw_tcp_hello hello = tcp_hello_of(p);
-	int fd = p->calling;
 
-	if (tw_sys_send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(hello)) {
+	if (p->session)
+		path_shake(p);
+	else if (tw_sys_send(p->calling, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+		 sizeof(hello))
+		tcp_path_greeted(p, true);
+	else
 		tw_tcp_end(p);
-		return;
-	}
-	tw_tcp_watch(p->t, EPOLL_CTL_DEL, fd, 0, NULL);
-	p->what = TW_TCP_PATH;
-	p->calling = -1;
-	tcp_path_use(p, fd);
-	tw_tcp_flush(p);
 }
 
 static enum tw_err path_call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
@@ -219,9 +228,13 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	tw_inet_wire(a.to);
 	memcpy(&to, a.to, sizeof(a.to));
 	order = memcmp(p->tokens.mine, p->tokens.other, sizeof(p->tokens.mine));
-	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)
+	if ((a.magic != TW_TCP_MAGIC && a.magic != TW_TCP_MAGIC_SESSION) ||
+	    to.ss_family != p->board->addr.ss_family || !order)
 		return TW_EPROTO;
-	return order > 0 ? path_call(p, &to) : await_call(p);
+	if (order < 0)
+		return await_call(p);
+	p->by_session |= a.magic == TW_TCP_MAGIC_SESSION;
+	return path_call(p, &to);
 }
 
 /* A child that is being started may hold a copy: closing would not end the watch. */
@@ -235,6 +248,7 @@ static void let_fd_go(struct tw_tcp *t, int fd)
 static void tcp_path_hang_up(struct tw_tcp_path *p)
 {
 	unreserve(p);
+	tw_tcp_session_end(p);
 	if (p->calling >= 0)
 		let_fd_go(p->t, p->calling);
 	p->calling = -1;
@@ -356,10 +370,19 @@ uint64_t tw_tcp_expire(void *instance, uint64_t now)
 
 static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)
 {
+	struct tw_tcp_hello inverted = *h;
+
+	invert(inverted.from);
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
-		if (p->fd < 0 && !p->ended && tw_driver_token_is(p->tokens.mine, h->to) &&
-		    tw_driver_token_is(p->tokens.other, h->from))
+		if (p->fd >= 0 || p->calling >= 0 || p->ended ||
+		    !tw_driver_token_is(p->tokens.mine, h->to))
+			continue;
+		if (tw_driver_token_is(p->tokens.other, h->from))
 			return p;
+		if (p->tokens.encrypted && tw_driver_token_is(p->tokens.other, inverted.from)) {
+			p->by_session = true;
+			return p;
+		}
 	}
 	return NULL;
 }
@@ -379,10 +402,9 @@ void tw_tcp_read_hello(struct tw_tcp_caller *c)
 		return;
 	p = got > 0 ? meant(t, &c->hello) : NULL;
 	if (p) {
-		tw_tcp_watch(t, EPOLL_CTL_DEL, c->fd, 0, NULL);
-		tcp_path_use(p, c->fd);
+		p->calling = c->fd;
 		c->fd = -1;
-		tw_tcp_flush(p);
+		tcp_path_greeted(p, false);
 	}
 	tw_tcp_caller_free(t, c);
 }

@@ -6,6 +6,7 @@
  *
  *   tcp.c     the operations: open, close, progress, arm
  *   paths.c   paths: connecting and ending
+ *   encrypt.c encryption, by the kernel or by OpenSSL
  *   out.c     sending along a path
  *   in.c      receiving along a path
  *   rma.c     get, put, registrations
@@ -20,6 +21,8 @@
 #include "providers/net/driver.h"
 
 #define TW_TCP_MAGIC 0x74777463u
+#define TW_TCP_MAGIC_SESSION 0x74777473u /* instead, of a side that can encrypt by OpenSSL only */
+#define TW_TCP_RECORD 16384u		 /* bytes of a session's record (RFC 8446, 5.1) */
 #define TW_TCP_PACKET ((uint32_t)TW_DRIVER_PACKET)
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
 #define TW_TCP_OUT (80u << 10)	   /* bytes queued while the system takes no more */
@@ -38,7 +41,10 @@ struct tw_tcp_address {
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_tcp_address) == 32, "wire format");
 
-/* The first bytes of a caller, the side with the greater token. They are never encrypted. */
+/*
+ * The first bytes of a caller, the side with the greater token. They are never encrypted. If a
+ * session of OpenSSL follows, the bits of the second are inverted.
+ */
 struct tw_tcp_hello {
 	uint8_t to[TW_DRIVER_TOKEN], from[TW_DRIVER_TOKEN];
 };
@@ -121,7 +127,7 @@ struct tw_tcp_path {
 	bool tuned;	  /* its round trip is known */
 	int fd;
 	int reserved; /* kept free for the other side's call, or -1 */
-	int calling;  /* what is TW_TCP_CALLING: a connection before its hello; or -1 */
+	int calling;  /* what is TW_TCP_CALLING: before its hello, or a handshake ends; or -1 */
 	bool watched_out;
 	/* Sending: the rest of a piece of memory, then the queue, then the next piece. */
 	struct tw_tcp_job *job;
@@ -145,6 +151,9 @@ struct tw_tcp_path {
 	struct tw_list ops;
 	unsigned nreads; /* of these, not yet answered in full */
 	struct tw_driver_tokens tokens;
+	bool by_session; /* OpenSSL encrypts, not the kernel */
+	void *session;	 /* it, once the hello has passed */
+	uint8_t *record;
 };
 
 /* A connection whose hello is not complete yet. */
@@ -171,7 +180,7 @@ struct tw_tcp {
 	void *mrs;	    /* a tree, see tsearch(3) */
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool ending;	    /* some path has ended and was not reported yet */
-	bool no_tls;	    /* that the kernel has refused TLS was logged */
+	bool no_tls;	    /* the kernel has no TLS */
 };
 
 static inline bool tw_tcp_stuck(const struct tw_tcp_path *p)
@@ -201,6 +210,20 @@ void tw_tcp_read_hello(struct tw_tcp_caller *c);
 void tw_tcp_called(struct tw_tcp_path *p);
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);
 int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what);
+
+/*
+ * encrypt.c: from here on the kernel makes records of what is sent, and takes nothing else in. So
+ * it is between the hello and all that follows: neither side has sent or read any of that yet.
+ */
+bool tw_tcp_encrypt(struct tw_tcp_path *p);
+/* A session over the connection, whose handshake tw_tcp_session_shake() goes on with. */
+bool tw_tcp_session(struct tw_tcp_path *p, int fd, bool calls);
+enum tw_err tw_tcp_session_shake(struct tw_tcp_path *p);
+void tw_tcp_session_end(struct tw_tcp_path *p);
+/* As sendmsg(2); after a part or EAGAIN the same bytes come first in the next call. */
+ssize_t tw_tcp_session_send(struct tw_tcp_path *p, const struct iovec *iov, unsigned n);
+/* As recv(2); with room for a record nothing is left behind that poll(2) does not see. */
+ssize_t tw_tcp_session_recv(struct tw_tcp_path *p, void *data, size_t len);
 
 /* out.c */
 enum tw_err tw_tcp_send(void *path, struct tw_net_packet *packet, bool more);

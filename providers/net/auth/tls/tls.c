@@ -312,6 +312,17 @@ static bool transmit(void *session, const void *data, size_t len)
 	return (!s->stuck || write_one(s, data, len)) && write_one(s, data, len);
 }
 
+static bool tls_write(void *session, const void *data, size_t len)
+{
+	TW_NOT_CANCELLED;
+	struct session *s = session;
+	bool good = write_one(s, data, len);
+
+	if (!good)
+		errno = s->again ? EAGAIN : s->error ? s->error : EPIPE;
+	return good;
+}
+
 static bool secret(void *session, const char *of, const void *context, size_t context_len,
 		   uint8_t *out, size_t len)
 {
@@ -332,6 +343,7 @@ const struct tw_net_tls tw_net_tls = {
 	.shake = shake,
 	.recv = tls_receive,
 	.send = transmit,
+	.write = tls_write,
 	.secret = secret,
 	.end = session_end,
 };
