@@ -383,6 +383,29 @@ Test(encrypted, not, .timeout = TWT_TIMEOUT)
 	close_both();
 }
 
+/* The first has encrypted so much that its key is used up: the path ends. */
+static void used_up(void)
+{
+	uint64_t sent = 0;
+
+	open_both(true);
+	((struct tw_tcp_path *)ends[0].path)->key_left = MEMORY;
+	run(5000);
+	cr_assert(broken());
+	for (unsigned i = 0; i < ends[1].taken; i++)
+		sent += make_packet((char *)memory[0], i);
+	cr_assert_lt(sent, 2 * MEMORY);
+	close_both();
+}
+
+Test(encrypted, used_up, .timeout = TWT_TIMEOUT)
+{
+	needs_module();
+	for (unsigned i = 0; i < 2; i++)
+		if (by(i, i))
+			used_up();
+}
+
 static void attacked(enum attack attack, unsigned way)
 {
 	struct way *w;

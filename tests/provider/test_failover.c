@@ -8,9 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/counters.h"
+#include "base/module.h"
 #include "provider/lossy.h"
 #include "provider/pair.h"
 #include "providers/net/session.h"
+#include "providers/net/tcp/tcp.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -393,3 +396,34 @@ Test(failover, names_another_link, .timeout = TWT_TIMEOUT)
 	/* It may have been lost, and is not sent again. */
 	pair_close(p);
 }
+
+#if TW_HAVE_TCP
+/* Keys that are used up soon, on both sides: each path ends and another is made. Nothing is lost.
+ */
+Test(failover, keys_used_up, .timeout = TWT_TIMEOUT)
+{
+	static const struct traits tcp = {"tcp", OTHERS | BREAKS};
+	struct tw_net_link *links[2];
+	struct pair *p;
+
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	setenv("TAGWIRE_ENCRYPT", "1", 1);
+	cr_assert(tw_settings_load());
+	if (!tw_module_installed("tls"))
+		cr_skip_test("built without TLS");
+	p = pair_connected(&tcp);
+	tw_settings.retry = (unsigned)(2000 * PAIR_SECONDS);
+	twt_fill(from, MEMORY, 1);
+	links[0] = tw_container(p->ab->link, struct tw_net_link, link);
+	links[1] = tw_container(p->ba->link, struct tw_net_link, link);
+	for (int i = 0; i < 2; i++) {
+		struct tw_tcp_path *path = links[i]->first->path;
+
+		path->key_left = path->t->key_bytes = 1 << 20;
+	}
+	traffic(p, ROUND);
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	cr_assert_gt(p->a.host.counters[TW_C_PATH_BROKEN], 4u);
+	pair_close(p);
+}
+#endif

@@ -50,6 +50,14 @@ void tw_tcp_shutdown_tx(struct tw_tcp_path *p)
 	tw_list_init(&p->jobs);
 }
 
+/* The next path has another key. This one ends as after a fault: what is missing is sent again. */
+static void out_key_used(struct tw_tcp_path *p)
+{
+	p->t->host.log(TW_LOG_INFO,
+		       "tcp: a path has encrypted enough by its key, and is made anew");
+	tw_tcp_end(p);
+}
+
 /* How many bytes the system took, 0 none just now. */
 static size_t out_put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
 {
@@ -60,8 +68,12 @@ static size_t out_put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
 		return 0;
 	done = p->session ? tw_tcp_session_send(p, iov, n)
 			  : tw_sys_sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (done >= 0)
+	if (done >= 0) {
+		p->key_left -= done;
+		if (tw_unlikely(p->key_left <= 0))
+			out_key_used(p);
 		return (size_t)done;
+	}
 	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
 		tw_tcp_shutdown_tx(p);
 	return 0;

@@ -51,6 +51,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	p->board = b;
 	p->tokens = *tokens;
 	p->by_session = by_session;
+	p->key_left = tokens->encrypted ? t->key_bytes : INT64_MAX;
 	p->fd = p->reserved = p->calling = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);

@@ -216,6 +216,7 @@ static enum tw_err tcp_do_open(const struct tw_driver_host *host, void **instanc
 	if (!t)
 		return TW_ENOMEM;
 	t->host = *host;
+	t->key_bytes = TW_TCP_KEY_BYTES;
 	t->no_tls = host->settings->encrypt && !tw_inet_has_tls();
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);

@@ -22,7 +22,12 @@
 
 #define TW_TCP_MAGIC 0x74777463u
 #define TW_TCP_MAGIC_SESSION 0x74777473u /* instead, of a side that can encrypt by OpenSSL only */
-#define TW_TCP_RECORD 16384u		 /* bytes of a session's record (RFC 8446, 5.1) */
+/*
+ * Bytes that a key encrypts, then its path ends. RFC 8446, 5.5, allows 2^38.5 in full records. The
+ * shortest records, of a head, take up to twice as many blocks of the cipher as they have of data.
+ */
+#define TW_TCP_KEY_BYTES ((int64_t)1 << 37)
+#define TW_TCP_RECORD 16384u /* bytes of a session's record (RFC 8446, 5.1) */
 #define TW_TCP_PACKET ((uint32_t)TW_DRIVER_PACKET)
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
 #define TW_TCP_OUT (80u << 10)	   /* bytes queued while the system takes no more */
@@ -151,8 +156,9 @@ struct tw_tcp_path {
 	struct tw_list ops;
 	unsigned nreads; /* of these, not yet answered in full */
 	struct tw_driver_tokens tokens;
-	bool by_session; /* OpenSSL encrypts, not the kernel */
-	void *session;	 /* it, once the hello has passed */
+	int64_t key_left; /* bytes that its key may encrypt yet */
+	bool by_session;  /* OpenSSL encrypts, not the kernel */
+	void *session;	  /* it, once the hello has passed */
 	uint8_t *record;
 };
 
@@ -181,6 +187,7 @@ struct tw_tcp {
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool ending;	    /* some path has ended and was not reported yet */
 	bool no_tls;	    /* the kernel has no TLS */
+	int64_t key_bytes;  /* TW_TCP_KEY_BYTES, or a test's */
 };
 
 static inline bool tw_tcp_stuck(const struct tw_tcp_path *p)
