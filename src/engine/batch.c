@@ -66,6 +66,7 @@ static tw_inline void batch_deliver(struct tw_ring_rx *rx, const struct tw_peer 
 {
 	const char *data = arrival_data(rx, a);
 
+	tw_trace_probe(TW_TRACE_RECEIVED, p->addr.where, a->hdr.match, a->len, r);
 	/* A receive that claims stays one. */
 	r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
 	r->match = a->hdr.match;
@@ -340,6 +341,7 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	    tw_unlikely(!(u = tw_unexp_msg_get(ep, a.len))))
 		return NULL;
 	u->len = a.len;
+	tw_trace_probe(TW_TRACE_RECEIVED, from->where, match, a.len, u);
 	tw_ring_copy(rx->back, u->data, arrival_data(rx, &a), a.len);
 	arrival_taken(rx, &a);
 	taken_alone(p, rx, a.len);

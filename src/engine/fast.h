@@ -80,6 +80,8 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *txq, enum tw_eager_class
 		tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (more || !len)) /* an empty message costs one less */
 		txq->lines += tw_credit_cost(len) - TW_FAST_COST;
+	tw_opaque(s); /* so that the probe keeps no register: its operands are in memory */
+	tw_trace_probe(TW_TRACE_EAGER, txq->peer, s->hdr.match, len, NULL);
 	tw_ring_stamp(txq, s, len + extra);
 }
 
@@ -109,6 +111,7 @@ static tw_inline struct tw_req *tw_recv_prepare(struct tw_ep *ep, void *data, ui
 	r->outcome = tw_req_posted.outcome;
 	r->match = r->posted.key = key;
 	r->posted.mask = mask;
+	tw_trace_probe(TW_TRACE_POSTED, 0, key, len, r);
 	ep->counters[TW_C_RECV_POSTED]++;
 	ep->gauges[TW_G_POSTED]++;
 	return r;

@@ -149,6 +149,8 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	struct tw_ep *ep = p->ep;
 
 	p->link = link;
+	if (link->txq)
+		link->txq->peer = p->addr.where;
 	tw_failure_forget(p);
 	peer_set_state(p, TW_PEER_UP);
 	p->source = tw_source_find(ep, p->addr.where);

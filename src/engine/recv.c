@@ -42,7 +42,7 @@ void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_
 	r->match = key;
 	r->flags |= TW_R_POSTED;
 	ep->gauges[TW_G_POSTED]++;
-	tw_trace_step(ep, TW_TRACE_POSTED, NULL, key, r->len, 0, tw_trace_req(r));
+	tw_trace_step(ep, TW_TRACE_POSTED, NULL, r, r->len, 0);
 	if (from)
 		tw_source_post(ep, r, from);
 	else
@@ -118,7 +118,7 @@ static tw_noinline enum tw_err recv_unexpected(struct tw_peer *p, struct tw_hdr 
 	p->rx_unexp = whole ? NULL : u;
 	p->rx_at = len;
 	p->rx_len = whole ? 0 : u->len;
-	tw_trace_came(p, TW_TRACE_UNEXPECTED, hdr.match, u->len, tw_trace_msg(u));
+	tw_trace_unexpected(p, u);
 	tw_unexp_queue(p->ep, u);
 	return TW_OK;
 }
@@ -165,8 +165,8 @@ static enum tw_err recv_eager(struct tw_peer *p, struct tw_hdr hdr, const char *
 	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
 	if (!r)
 		return recv_unexpected(p, hdr, data, len, sync, ref);
-	tw_trace_came(p, len == tw_hdr_len(hdr) ? TW_TRACE_RECEIVED : TW_TRACE_MET, hdr.match,
-		      tw_hdr_len(hdr), tw_trace_req(r));
+	tw_trace_met(p, len == tw_hdr_len(hdr) ? TW_TRACE_RECEIVED : TW_TRACE_MET, hdr.match,
+		     tw_hdr_len(hdr), r);
 	tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
 	tw_recv_imm(r, imm, p->rx_imm);
 	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len), p->link->txq);
@@ -257,7 +257,7 @@ static enum tw_err recv_announced(struct tw_peer *p, struct tw_hdr hdr, const vo
 	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
 	if (r) {
 		p->show->msgs_received++;
-		tw_trace_came(p, TW_TRACE_MET, hdr.match, tw_hdr_len(hdr), tw_trace_req(r));
+		tw_trace_met(p, TW_TRACE_MET, hdr.match, tw_hdr_len(hdr), r);
 		tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
 		tw_recv_imm(r, imm, p->rx_imm);
 		tw_transfer_start(p, r, rts.ref, rts.address, key, len);
@@ -271,7 +271,7 @@ static enum tw_err recv_announced(struct tw_peer *p, struct tw_hdr hdr, const vo
 	u->unexp.name = tw_unexp_name(p, rts.ref);
 	u->address = rts.address;
 	keep_imm(u, p, hdr);
-	tw_trace_came(p, TW_TRACE_UNEXPECTED, hdr.match, u->len, tw_trace_msg(u));
+	tw_trace_unexpected(p, u);
 	tw_unexp_queue(p->ep, u);
 	return TW_OK;
 }

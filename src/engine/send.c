@@ -365,7 +365,7 @@ static tw_noinline void engine_send_slow(struct tw_peer *p, struct tw_req *r)
 		return;
 	}
 	ep->counters[TW_C_SEND_QUEUED]++;
-	tw_trace_step(ep, TW_TRACE_QUEUED, p, r->match, r->len, 0, tw_trace_req(r));
+	tw_trace_step(ep, TW_TRACE_QUEUED, p, r, r->len, 0);
 	tw_send_queue(p, r);
 }
 

@@ -232,8 +232,7 @@ static struct tw_unexp_msg *unexp_fetch(struct tw_ep *ep, struct tw_unexp_msg *u
 	tw_transfer_start(u->peer, r, tw_unexp_ref(u), u->address, u->data,
 			  u->key_len);
 	ep->gauges[TW_G_UNEXP_BYTES] += u->len;
-	tw_trace_step(ep, TW_TRACE_FETCHED, u->peer, u->unexp.match, u->len, tw_trace_msg(u),
-		      tw_trace_msg(to));
+	tw_trace_fetched(ep, u, to);
 	tw_unexp_msg_put(ep, u);
 	return to;
 }
@@ -314,6 +313,7 @@ enum tw_err tw_unexp_whole(struct tw_peer *p, struct tw_hdr hdr, const char *dat
 		return TW_AGAIN;
 	tw_ring_copy(p->link->txq, u->data, data, len);
 	p->used += cost;
+	tw_trace_probe(TW_TRACE_UNEXPECTED, p->addr.where, hdr.match, len, u);
 	unexp_queue(p->ep, u);
 	return TW_OK;
 }

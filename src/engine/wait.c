@@ -91,9 +91,11 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 		since = tw_trace_now(ep);
 		ep->woken = ep->events;
 		tw_unlock(&ep->slot->lock);
+		TW_PROBE(sleep, 0, 0, 0, ep);
 		/* Not epoll_wait(): it would consume a one-shot event that is not handled here. */
 		tw_sys_poll(&events, 1,
 			    us == TW_FOREVER ? -1 : (int)tw_min((us + 999) / 1000, 1000000ull));
+		TW_PROBE(wake, 0, 0, 0, ep);
 		tw_lock(&ep->slot->lock);
 		if (since)
 			tw_trace_idle(ep, since);
@@ -117,8 +119,10 @@ static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
 
 	ep->woken = ep->events;
 	tw_unlock(&ep->slot->lock);
+	TW_PROBE(sleep, 0, 0, 0, ep);
 	tw_futex_wait(&ep->gen, gen,
 		      us == TW_FOREVER ? TW_FUTEX_FOREVER : tw_clock_ns() + 1000 * us);
+	TW_PROBE(wake, 0, 0, 0, ep);
 	tw_lock(&ep->slot->lock);
 	if (since)
 		tw_trace_idle(ep, since);

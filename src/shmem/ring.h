@@ -156,6 +156,7 @@ struct tw_ring_tx {
 	struct tw_distance distance; /* of the reader */
 	uint32_t part; /* bytes of the byte area in use, from its start, as the reader knows */
 	uint32_t want; /* that are to be used from the next payload on */
+	uint64_t peer; /* the engine's: name of the other side, for its probes */
 };
 
 struct tw_link;
