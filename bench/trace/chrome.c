@@ -56,22 +56,42 @@ static void put_rows(const struct out *o)
 	}
 }
 
+static const char *point_name(const struct trace_side *s)
+{
+	switch (s->what) {
+	case TRACE_PUT:
+		return "put";
+	case TRACE_GET:
+		return "get";
+	case TRACE_ATOMIC:
+		return "atomic";
+	case TRACE_SERVED:
+		return "serve";
+	default:
+		if (!s->out)
+			return s->unexpected ? "unexpected" : "receive";
+		return s->announced ? "announce" : "send";
+	}
+}
+
 /* The moment of a side, as long as it can be. */
 static void put_point(const struct out *o, const struct trace_side *s, uint64_t next)
 {
 	double room = next ? trace_us(o->t, next) - trace_us(o->t, s->tick) : POINT_US;
 
-	begin(o, "X", s->out ? "send" : "receive", s->ring, s->thread, s->tick);
+	begin(o, "X",
+	      s->what >= TRACE_PUT ? "access"
+	      : s->out		   ? "send"
+				   : "receive",
+	      s->ring, s->thread, s->tick);
 	fprintf(o->f,
 		",\"dur\":%.3f,\"name\":\"%s %" PRIu32
 		" B\",\"args\":{\"%s\":\"%s\",\"match\":\"0x%" PRIx64 "\",\"number\":%" PRIu32 "}}",
 		room < 0	  ? 0
 		: room < POINT_US ? room
 				  : POINT_US,
-		!s->out	       ? s->unexpected ? "unexpected" : "receive"
-		: s->announced ? "announce"
-			       : "send",
-		s->len, s->out ? "to" : "from", name_of(o->t, s->other), s->match, s->number);
+		point_name(s), s->len, s->out || s->what >= TRACE_PUT ? "to" : "from",
+		name_of(o->t, s->other), s->match, s->number);
 }
 
 static void put_arrow(struct out *o, const struct trace_side *s)
@@ -105,6 +125,10 @@ static void put_side(struct out *o, const struct trace_side *s, uint64_t next)
 {
 	put_point(o, s, next);
 	put_arrow(o, s);
+	if (s->what >= TRACE_PUT) {
+		put_span(o, s, s->what == TRACE_GET ? "getting" : "putting", s->tick, s->ended);
+		return;
+	}
 	if (s->out) {
 		put_span(o, s, "waits to leave", s->asked, s->tick);
 		put_span(o, s, s->announced ? "announced" : "sending", s->tick, s->ended);

@@ -43,6 +43,25 @@ static uint32_t ring_of(const struct trace *t, const struct tw_trace_peer *p)
 	return TRACE_UNKNOWN;
 }
 
+static enum trace_what what_of(uint8_t kind)
+{
+	switch (kind) {
+	case TW_TRACE_PUT:
+		return TRACE_PUT;
+	case TW_TRACE_GET:
+		return TRACE_GET;
+	case TW_TRACE_ATOMIC:
+		return TRACE_ATOMIC;
+	case TW_TRACE_SERVED:
+		return TRACE_SERVED;
+	case TW_TRACE_SCALAR:
+	case TW_TRACE_SCALAR_CAME:
+		return TRACE_SCALAR;
+	default:
+		return TRACE_MESSAGE;
+	}
+}
+
 static struct trace_side *new_side(struct trace *t, uint32_t ring, const struct opens *o,
 				   const struct tw_trace_event *e)
 {
@@ -56,14 +75,17 @@ static struct trace_side *new_side(struct trace *t, uint32_t ring, const struct 
 		.other = e->peer < TW_TRACE_PEERS ? o->others[e->peer] : TRACE_UNKNOWN,
 		.number = e->number,
 		.len = e->len,
-		.out = kind == TW_TRACE_EAGER || kind == TW_TRACE_ANNOUNCED,
+		.what = what_of(kind),
+		.out = kind == TW_TRACE_EAGER || kind == TW_TRACE_ANNOUNCED ||
+		       kind == TW_TRACE_SCALAR,
 		.announced = kind == TW_TRACE_ANNOUNCED,
 		.unexpected = kind == TW_TRACE_UNEXPECTED,
 		.thread = e->thread,
 	};
-	if (kind == TW_TRACE_RECEIVED || (kind == TW_TRACE_EAGER && !e->id))
+	if (kind == TW_TRACE_RECEIVED || s->what == TRACE_SCALAR ||
+	    (kind == TW_TRACE_EAGER && !e->id))
 		s->ended = e->tick;
-	if (kind == TW_TRACE_RECEIVED || kind == TW_TRACE_MET)
+	if (kind == TW_TRACE_RECEIVED || kind == TW_TRACE_MET || kind == TW_TRACE_SCALAR_CAME)
 		s->matched = e->tick;
 	return s;
 }
@@ -88,6 +110,16 @@ static struct trace_side *take_event(struct trace *t, uint32_t ring, const struc
 		s->asked = e->id ? r->since : 0;
 		*r = (struct open){r->key, 0, s->ended ? NULL : s};
 		return s;
+	case TW_TRACE_PUT:
+	case TW_TRACE_GET:
+	case TW_TRACE_ATOMIC:
+		s = new_side(t, ring, o, e);
+		*r = (struct open){r->key, 0, s};
+		return s;
+	case TW_TRACE_SERVED:
+	case TW_TRACE_SCALAR:
+	case TW_TRACE_SCALAR_CAME:
+		return new_side(t, ring, o, e);
 	case TW_TRACE_UNEXPECTED:
 		return open_of(o, MESSAGE(e->id))->side = new_side(t, ring, o, e);
 	case TW_TRACE_FETCHED:
@@ -141,11 +173,14 @@ static int by_message(const void *a, const void *b)
 {
 	const struct trace_side *x = *(struct trace_side *const *)a;
 	const struct trace_side *y = *(struct trace_side *const *)b;
-	uint32_t keys[][2] = {{x->out ? x->ring : x->other, y->out ? y->ring : y->other},
+	uint64_t keys[][2] = {{x->what, y->what},
+			      {x->out ? x->ring : x->other, y->out ? y->ring : y->other},
 			      {x->out ? x->other : x->ring, y->out ? y->other : y->ring},
+			      {x->what == TRACE_SCALAR ? x->match : 0,
+			       y->what == TRACE_SCALAR ? y->match : 0},
 			      {x->number, y->number}};
 
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 5; i++)
 		if (keys[i][0] != keys[i][1])
 			return keys[i][0] < keys[i][1] ? -1 : 1;
 	return x->out != y->out ? (x->out ? -1 : 1) : 0;
@@ -161,8 +196,10 @@ static void pair_sides(struct trace *t)
 	for (size_t i = 0; i + 1 < t->nsides; i++) {
 		struct trace_side *x = all[i], *y = all[i + 1];
 
-		if (!x->out || y->out || x->number != y->number || x->other != y->ring ||
-		    y->other != x->ring || y->tick < x->tick)
+		if (!x->out || y->out || x->what != y->what || x->number != y->number ||
+		    x->other != y->ring || y->other != x->ring || y->tick < x->tick)
+			continue;
+		if (x->what == TRACE_SCALAR && x->match != y->match)
 			continue;
 		x->pair = y;
 		y->pair = x;
@@ -226,7 +263,7 @@ void trace_match(struct trace *t)
 
 			sides += e->kind == TW_TRACE_EAGER || e->kind == TW_TRACE_ANNOUNCED ||
 				 e->kind == TW_TRACE_RECEIVED || e->kind == TW_TRACE_MET ||
-				 e->kind == TW_TRACE_UNEXPECTED;
+				 e->kind == TW_TRACE_UNEXPECTED || e->kind > TW_TRACE_IDLE;
 			waits += e->kind == TW_TRACE_IDLE;
 			if (e->tick < t->start)
 				t->start = e->tick;

@@ -31,6 +31,8 @@ static const struct table_column pair_columns[] = {
 	{"pending", "pending", "%" PRIu64},
 	{"late_sender_ms", "late sender ms", "%.3f"},
 	{"late_receiver_ms", "late receiver ms", "%.3f"},
+	{"accesses", "accesses", "%" PRIu64},
+	{"access_bytes", "their bytes", "%" PRIu64},
 };
 static const struct table_column size_columns[] = {
 	{"up_to", "up to bytes", "%s"},
@@ -94,7 +96,7 @@ static void show_pairs(const struct trace_sums *s)
 	for (unsigned i = 0; i < s->t->n * s->t->n; i++) {
 		const struct trace_pair *p = &s->pairs[i];
 
-		if (!p->messages && !p->late_sender && !p->late_receiver)
+		if (!p->messages && !p->accesses && !p->late_sender && !p->late_receiver)
 			continue;
 		table_count(&table, i / s->t->n);
 		table_count(&table, i % s->t->n);
@@ -106,6 +108,8 @@ static void show_pairs(const struct trace_sums *s)
 		table_count(&table, p->pending);
 		table_real(&table, trace_ms(s->t, p->late_sender));
 		table_real(&table, trace_ms(s->t, p->late_receiver));
+		table_count(&table, p->accesses);
+		table_count(&table, p->access_bytes);
 	}
 	table_close(&table);
 }

@@ -25,6 +25,11 @@ static void sums_message(struct trace_sums *s, const struct trace_side *m)
 	if (m->other == TRACE_UNKNOWN)
 		return;
 	p = trace_pair(s, m->ring, m->other);
+	if (m->what >= TRACE_PUT) {
+		p->accesses++;
+		p->access_bytes += m->len;
+		return;
+	}
 	p->messages++;
 	p->bytes += m->len;
 	p->eager += !m->announced;
@@ -38,6 +43,11 @@ static void sums_side(struct trace_sums *s, const struct trace_side *m)
 	struct trace_total *total = &s->totals[m->ring];
 	unsigned class = sums_class(m->len);
 
+	if (m->what >= TRACE_PUT) {
+		if (m->what != TRACE_SERVED)
+			sums_message(s, m);
+		return;
+	}
 	if (m->out) {
 		total->sent++;
 		s->sent[class]++;

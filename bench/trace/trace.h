@@ -16,7 +16,9 @@
 
 #define TRACE_UNKNOWN UINT32_MAX
 
-/* One side of a message. */
+enum trace_what { TRACE_MESSAGE, TRACE_SCALAR, TRACE_PUT, TRACE_GET, TRACE_ATOMIC, TRACE_SERVED };
+
+/* One side of a message, or a one-sided access, which has no other. */
 struct trace_side {
 	struct trace_side *pair; /* the other, or NULL */
 	uint64_t tick;		 /* sent, or arrived */
@@ -26,6 +28,7 @@ struct trace_side {
 	uint64_t match;
 	uint32_t ring, other; /* where it was recorded, and the other side's */
 	uint32_t number, len;
+	enum trace_what what;
 	bool out, announced, unexpected, copied;
 	uint8_t thread;
 };
@@ -70,6 +73,7 @@ extern const struct trace_size trace_sizes[TRACE_SIZES];
 /* From one endpoint to another. */
 struct trace_pair {
 	uint64_t messages, bytes, eager, got, copied, pending;
+	uint64_t accesses, access_bytes;     /* one-sided */
 	uint64_t late_sender, late_receiver; /* ticks that the other side waited */
 };
 

@@ -31,6 +31,12 @@ enum tw_trace_kind {
 	TW_TRACE_TAKEN, /* it is taken; link: its id; id: of a receive for which ENDED follows */
 	TW_TRACE_ENDED, /* a request that did not end at once is complete; link: enum tw_proto */
 	TW_TRACE_IDLE,	/* polls that found nothing, or sleep, until the tick `match' */
+	TW_TRACE_PUT,	/* an access to a window (match) begins; id: its request; ENDED follows */
+	TW_TRACE_GET,
+	TW_TRACE_ATOMIC,
+	TW_TRACE_SERVED,      /* this side moves a piece of a peer's access; match: its window */
+	TW_TRACE_SCALAR,      /* an MCAPI scalar leaves; match: its channel; number: within that */
+	TW_TRACE_SCALAR_CAME, /* it is taken */
 	TW_TRACE_KINDS
 };
 

@@ -127,6 +127,24 @@ static inline void tw_trace_fetched(struct tw_ep *ep, const struct tw_unexp_msg 
 			     u->len, tw_trace_msg(u), tw_trace_msg(to));
 }
 
+/* A one-sided access begins, and the owner of the window moves a piece of one. */
+static inline void tw_trace_access(struct tw_ep *ep, const struct tw_req *r, uint64_t key)
+{
+	if (tw_unlikely(ep->traced))
+		tw_trace_add(ep, tw_clock(),
+			     r->kind == TW_WRITE  ? TW_TRACE_PUT
+			     : r->kind == TW_READ ? TW_TRACE_GET
+						  : TW_TRACE_ATOMIC,
+			     r->peer->index, key, r->len, 0, tw_trace_req(r));
+}
+
+static inline void tw_trace_served(struct tw_peer *p, uint64_t key, uint64_t len)
+{
+	if (tw_unlikely(p->ep->traced))
+		tw_trace_add(p->ep, tw_clock(), TW_TRACE_SERVED, p->index, key, (uint32_t)len, 0,
+			     0);
+}
+
 /* r: the receive that takes the message, or NULL. */
 static inline void tw_trace_taken(struct tw_ep *ep, const struct tw_unexp_msg *u,
 				  const struct tw_req *r)
@@ -135,8 +153,8 @@ static inline void tw_trace_taken(struct tw_ep *ep, const struct tw_unexp_msg *u
 
 	tw_trace_probe(TW_TRACE_TAKEN, u->peer->addr.where, u->unexp.match, u->len, u);
 	if (tw_unlikely(ep->traced))
-		tw_trace_add(ep, tw_clock(), TW_TRACE_TAKEN, u->peer->index, u->unexp.match,
-			     u->len, tw_trace_msg(u), more ? tw_trace_req(r) : 0);
+		tw_trace_add(ep, tw_clock(), TW_TRACE_TAKEN, u->peer->index, u->unexp.match, u->len,
+			     tw_trace_msg(u), more ? tw_trace_req(r) : 0);
 }
 
 #endif /* TW_TRACE_H */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/trace.h"
 #include "engine/window_internal.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
@@ -174,6 +175,7 @@ void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, 
 	r->asked = 0;
 	r->started = p->windows.flush;
 	p->windows.puts += r->kind != TW_READ;
+	tw_trace_access(ep, r, key);
 	alone = tw_list_empty(&p->moving);
 	tw_transfer_step(p, r, TW_ON_ACCESS);
 	if (alone)

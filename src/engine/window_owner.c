@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "engine/trace.h"
 #include "engine/window_internal.h"
 
 struct window {
@@ -331,8 +332,10 @@ enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_wind
 	/* More than it may ask without waiting for replies. */
 	if (p->windows.due > 2 * TW_WINDOW_ASKED)
 		return TW_EPROTO;
-	if (what != TW_WINDOW_ASK && what != TW_WINDOW_RELEASE)
+	if (what != TW_WINDOW_ASK && what != TW_WINDOW_RELEASE) {
 		p->ep->counters[TW_C_WINDOW_SERVED]++;
+		tw_trace_served(p, m->key, m->len);
+	}
 	switch (what) {
 	case TW_WINDOW_ASK:
 		return asked(p, m);

@@ -8,6 +8,7 @@
  */
 #include <endian.h>
 
+#include "engine/trace.h"
 #include "mcapi/chan.h"
 #include "mcapi/req.h"
 #include "mcapi/scl.h"
@@ -79,6 +80,29 @@ static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned cod
 	return status;
 }
 
+/* Records a scalar that this end has sent or taken at that tick. Without the end's lock. */
+static tw_noinline void scl_trace(uint32_t handle, bool sender, uint64_t tick, unsigned code)
+{
+	struct tw_mcapi_node *n;
+	struct tw_ep *ep = tw_mcapi_enter(&n);
+	struct tw_mcapi_endp *e = ep ? tw_mcapi_scl_endp(n, handle, sender) : NULL;
+	uint32_t to, from;
+
+	if (e) {
+		const struct tw_peer *p =
+			tw_peer_at(ep, n->peers[tw_mcapi_node_of(e->chan.other)].addr);
+
+		to = sender ? e->chan.other : e->handle;
+		from = sender ? e->handle : e->chan.other;
+		tw_trace_add(ep, tick, sender ? TW_TRACE_SCALAR : TW_TRACE_SCALAR_CAME,
+			     p ? p->index : UINT16_MAX,
+			     tw_mcapi_match(TW_MCAPI_K_SCL, 0, e->chan.epoch, to, from), 1u << code,
+			     e->chan.scl->traced++, 0);
+	}
+	if (ep)
+		tw_mcapi_leave(ep);
+}
+
 /* Into the token slot or the ring; false: there is no room. */
 static bool scl_put(struct tw_mcapi_scl *s, uint64_t value, unsigned code)
 {
@@ -96,7 +120,8 @@ static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned 
 
 	for (;;) {
 		enum tw_mcapi_scl_state state;
-		bool by_message, done, must_wake;
+		bool by_message, done, must_wake, traced;
+		uint64_t now;
 		int timeout;
 
 		s = tw_mcapi_scl_enter(handle, true);
@@ -105,6 +130,8 @@ static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned 
 			return;
 		state = tw_mcapi_scl_state_of(s);
 		timeout = s->timeout;
+		traced = s->node->ep->traced;
+		now = tw_trace_now(s->node->ep);
 		by_message = state == TW_MCAPI_SCL_READY && s->by_message;
 		done = state == TW_MCAPI_SCL_READY && !by_message && scl_put(s, value, code);
 		must_wake = done && must_wake_fenced(s, &s->ring->reader_sleeps);
@@ -116,6 +143,8 @@ static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned 
 		*status = done	       ? MCAPI_SUCCESS
 			  : by_message ? send_message(handle, value, code)
 				       : MCAPI_INCOMPLETE;
+		if (traced && *status == MCAPI_SUCCESS)
+			scl_trace(handle, true, now, code);
 		if (*status != MCAPI_INCOMPLETE)
 			return;
 		if (tw_mcapi_scl_spin(handle, true))
@@ -217,7 +246,7 @@ static tw_noinline void scl_report(uint32_t handle)
 static inline uint64_t scl_take(struct tw_mcapi_scl *s, uint32_t handle, int code, bool in_token,
 				unsigned pending, mcapi_status_t *status)
 {
-	bool must_wake = false, must_report = false;
+	bool must_wake = false, must_report = false, traced = false;
 	uint64_t value = 0;
 
 	/* A scalar of another size stays. */
@@ -230,12 +259,15 @@ static inline uint64_t scl_take(struct tw_mcapi_scl *s, uint32_t handle, int cod
 			must_wake = must_wake_fenced(s, &s->ring->writer_sleeps);
 		must_report = tw_unlikely(s->by_message) &&
 			      tw_words_passed(&s->pos) - s->reported >= REPORT;
+		traced = s->node->ep->traced;
 	}
 	tw_unlock(&s->lock);
 	if (tw_unlikely(must_wake))
 		tw_mcapi_scl_wake(handle, false);
 	if (tw_unlikely(must_report))
 		scl_report(handle);
+	if (tw_unlikely(traced))
+		scl_trace(handle, false, tw_clock(), pending);
 	return value;
 }
 

@@ -30,6 +30,7 @@ struct tw_mcapi_scl {
 	uint32_t gen, number;
 	_Atomic(uint32_t) endpoint;
 	uint32_t reported; /* of the scalars taken that came by message */
+	uint32_t traced;   /* scalars that were recorded */
 	int timeout, fd;
 	struct tw_list unused;
 };

@@ -188,7 +188,7 @@ uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, boo
 	s->backoff = (struct tw_backoff){0};
 	s->node = n;
 	s->endpoint = e->handle;
-	s->reported = 0;
+	s->reported = s->traced = 0;
 	s->timeout = e->timeout;
 	s->ring = NULL;
 	s->fd = -1;
@@ -366,8 +366,8 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		else
 			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
 	}
-	/* [scalar-open] With a fence, every send and receive takes the long path. */
-	if (!s->by_message && !s->fence)
+	/* [scalar-open] With a fence or a trace, every send and receive takes the long path. */
+	if (!s->by_message && !s->fence && !n->ep->traced)
 		atomic_store_explicit(&s->open, s->ring, memory_order_release);
 	/* [scalar-state] */
 	atomic_store_explicit(&s->state, TW_MCAPI_SCL_READY, memory_order_release);
