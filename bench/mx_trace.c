@@ -172,6 +172,7 @@ static void show(struct trace *t, const struct options *o)
 {
 	struct trace_sums sums;
 
+	trace_sort(t);
 	trace_match(t);
 	trace_sum(&sums, t);
 	trace_chrome(t, o->file, o->output);

@@ -29,7 +29,7 @@ static void begin(const struct out *o, const char *ph, const char *cat, uint32_t
 		  uint8_t thread, uint64_t tick)
 {
 	fprintf(o->f, ",\n{\"ph\":\"%s\",\"cat\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%u,\"ts\":%.3f",
-		ph, cat, o->t->rings[ring].head.pid, row_of(ring, thread), trace_us(o->t, tick));
+		ph, cat, trace_process(o->t, ring), row_of(ring, thread), trace_us(o->t, tick));
 }
 
 static const char *name_of(const struct trace *t, uint32_t ring)
@@ -45,13 +45,13 @@ static void put_rows(const struct out *o)
 		fprintf(o->f,
 			"%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%" PRIu32
 			",\"args\":{\"name\":\"%s\"}}",
-			i ? ",\n" : "", r->head.pid, r->name);
+			i ? ",\n" : "", trace_process(o->t, i), r->name);
 		for (uint32_t k = 0; k < r->head.nthreads && k < TW_TRACE_THREADS; k++)
 			fprintf(o->f,
 				",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRIu32
 				",\"tid\":%u,\"args\":{\"name\":\"%.7s endpoint %" PRIu32
 				", thread %" PRIu32 "\"}}",
-				r->head.pid, row_of(i, (uint8_t)k), r->head.interface,
+				trace_process(o->t, i), row_of(i, (uint8_t)k), r->head.interface,
 				r->head.endpoint_id, r->head.threads[k]);
 	}
 }

@@ -162,6 +162,7 @@ static void take_ring(struct trace *t, uint32_t ring)
 	while (o.mask < 4 * r->n + 4)
 		o.mask *= 2;
 	o.at = trace_alloc(o.mask--, sizeof *o.at);
+	free(r->sides);
 	r->sides = trace_alloc(r->n, sizeof *r->sides);
 	for (size_t i = 0; i < r->n; i++)
 		r->sides[i] = take_event(t, ring, &o, &r->events[i]);
@@ -197,7 +198,10 @@ static void pair_sides(struct trace *t)
 		struct trace_side *x = all[i], *y = all[i + 1];
 
 		if (!x->out || y->out || x->what != y->what || x->number != y->number ||
-		    x->other != y->ring || y->other != x->ring || y->tick < x->tick)
+		    x->other != y->ring || y->other != x->ring)
+			continue;
+		/* Clocks of two hosts never agree exactly. */
+		if (y->tick < x->tick && t->rings[x->ring].host == t->rings[y->ring].host)
 			continue;
 		if (x->what == TRACE_SCALAR && x->match != y->match)
 			continue;
@@ -252,11 +256,10 @@ static void take_waits(struct trace *t, uint32_t ring)
 	}
 }
 
-void trace_match(struct trace *t)
+void trace_pair_up(struct trace *t)
 {
-	size_t sides = 0, waits = 0;
+	size_t sides = 0;
 
-	t->start = UINT64_MAX;
 	for (unsigned i = 0; i < t->n; i++)
 		for (size_t k = 0; k < t->rings[i].n; k++) {
 			const struct tw_trace_event *e = &t->rings[i].events[k];
@@ -264,16 +267,33 @@ void trace_match(struct trace *t)
 			sides += e->kind == TW_TRACE_EAGER || e->kind == TW_TRACE_ANNOUNCED ||
 				 e->kind == TW_TRACE_RECEIVED || e->kind == TW_TRACE_MET ||
 				 e->kind == TW_TRACE_UNEXPECTED || e->kind > TW_TRACE_IDLE;
+		}
+	free(t->sides);
+	t->sides = trace_alloc(sides, sizeof *t->sides);
+	t->nsides = 0;
+	for (unsigned i = 0; i < t->n; i++)
+		take_ring(t, i);
+	pair_sides(t);
+}
+
+void trace_match(struct trace *t)
+{
+	size_t waits = 0;
+
+	if (t->nhosts > 1)
+		trace_align(t);
+	t->start = UINT64_MAX;
+	for (unsigned i = 0; i < t->n; i++)
+		for (size_t k = 0; k < t->rings[i].n; k++) {
+			const struct tw_trace_event *e = &t->rings[i].events[k];
+
 			waits += e->kind == TW_TRACE_IDLE;
 			if (e->tick < t->start)
 				t->start = e->tick;
 		}
-	t->per_us = t->n ? t->rings[0].head.per_us : 1;
-	t->sides = trace_alloc(sides, sizeof *t->sides);
+	t->per_us = t->rings[0].head.per_us;
+	trace_pair_up(t);
 	t->waits = trace_alloc(waits, sizeof *t->waits);
-	for (unsigned i = 0; i < t->n; i++)
-		take_ring(t, i);
-	pair_sides(t);
 	for (unsigned i = 0; i < t->n; i++)
 		take_waits(t, i);
 }

@@ -88,6 +88,7 @@ static bool read_ring(const char *path, struct trace_ring *r)
 		return false;
 	snprintf(r->name, sizeof r->name, "%.15s %" PRIu32, r->head.program, r->head.pid);
 	plain_text(r->name, sizeof r->name);
+	plain_text(r->head.hostname, sizeof r->head.hostname);
 	plain_text(r->head.interface, sizeof r->head.interface);
 	return true;
 }
@@ -98,12 +99,6 @@ static void add_ring(struct trace *t, const char *path)
 
 	if (!read_ring(path, &r)) {
 		fprintf(stderr, "%s: %s is no trace of this version\n", bench_tool, path);
-		return;
-	}
-	/* Clocks agree within a host. */
-	if (t->n && r.head.host != t->rings[0].head.host) {
-		fprintf(stderr, "%s: %s is of another host, and left out\n", bench_tool, path);
-		free(r.events);
 		return;
 	}
 	t->rings = realloc(t->rings, (t->n + 1) * sizeof *t->rings);
@@ -117,9 +112,38 @@ static int by_process(const void *a, const void *b)
 	const struct tw_trace_file *x = &((const struct trace_ring *)a)->head;
 	const struct tw_trace_file *y = &((const struct trace_ring *)b)->head;
 
+	if (x->host != y->host)
+		return x->host < y->host ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	return (x->endpoint_id > y->endpoint_id) - (x->endpoint_id < y->endpoint_id);
+}
+
+/* Clocks agree within a host: its processes are beside each other now. */
+static void number_hosts(struct trace *t)
+{
+	t->nhosts = 1;
+	for (unsigned i = 0; i < t->n; i++) {
+		struct trace_ring *r = &t->rings[i];
+
+		t->nhosts += i && r->head.host != r[-1].head.host;
+		r->host = t->nhosts - 1;
+	}
+	for (unsigned i = 0; t->nhosts > 1 && i < t->n; i++) {
+		struct trace_ring *r = &t->rings[i];
+		size_t len = strlen(r->name);
+
+		snprintf(r->name + len, sizeof r->name - len, " on %s", trace_host(t, r->host));
+	}
+}
+
+const char *trace_host(const struct trace *t, unsigned host)
+{
+	unsigned i = 0;
+
+	while (t->rings[i].host != host)
+		i++;
+	return t->rings[i].head.hostname;
 }
 
 static bool names_trace(const char *name)
@@ -145,8 +169,12 @@ void trace_read(struct trace *t, const char *dir)
 		add_ring(t, path);
 	}
 	closedir(d);
-	if (t->n)
-		qsort(t->rings, t->n, sizeof *t->rings, by_process);
+}
+
+void trace_sort(struct trace *t)
+{
+	qsort(t->rings, t->n, sizeof *t->rings, by_process);
+	number_hosts(t);
 }
 
 void trace_free(struct trace *t)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mx_trace: the traces of the processes of one host, merged.
+ * mx_trace: the traces of processes, merged.
  *
  *   rings.c    reads the files of base/trace.h     chrome.c   writes the trace event format
  *   match.c    finds both sides of each message    report.c   the summary as text
  *   sums.c     adds up                             svg.c      the summary as a picture
+ *   clocks.c   aligns the clocks of several hosts
  */
 #ifndef BENCH_TRACE_H
 #define BENCH_TRACE_H
@@ -43,7 +44,8 @@ struct trace_wait {
 };
 
 struct trace_ring {
-	char name[64]; /* "program 1234" */
+	char name[64]; /* "program 1234", with several hosts "program 1234 on alpha" */
+	unsigned host;
 	struct tw_trace_file head;
 	struct tw_trace_event *events; /* oldest first */
 	size_t n;
@@ -53,7 +55,7 @@ struct trace_ring {
 
 struct trace {
 	struct trace_ring *rings;
-	unsigned n;
+	unsigned n, nhosts;
 	struct trace_side *sides;
 	size_t nsides;
 	struct trace_wait *waits;
@@ -91,9 +93,16 @@ struct trace_sums {
 
 /* Adds all traces of a directory. */
 void trace_read(struct trace *t, const char *dir);
+/* By host and process, after the last. */
+void trace_sort(struct trace *t);
 void trace_free(struct trace *t);
 /* Directories of the traces that processes of the job, or this process, write now. */
 unsigned trace_find(const char *job, int pid, char dirs[][512], unsigned most);
+/* Finds the sides of all messages, and pairs them. */
+void trace_pair_up(struct trace *t);
+/* Gives all hosts the clock of the first one. */
+void trace_align(struct trace *t);
+const char *trace_host(const struct trace *t, unsigned host);
 /* Pairs the messages, and finds the reason of each wait. */
 void trace_match(struct trace *t);
 /* Closes the file; ends the program if it cannot be written. */
@@ -110,6 +119,12 @@ void *trace_alloc(size_t n, size_t size);
 static inline double trace_us(const struct trace *t, uint64_t tick)
 {
 	return (double)(int64_t)(tick - t->start) / t->per_us;
+}
+
+/* A number of the process, also among those of other hosts. */
+static inline uint32_t trace_process(const struct trace *t, uint32_t ring)
+{
+	return t->rings[ring].head.pid + (t->rings[ring].host << 22); /* pids have 22 bits */
 }
 
 static inline double trace_ms(const struct trace *t, uint64_t ticks)

@@ -71,7 +71,7 @@ struct tw_trace_file {
 	uint32_t nthreads;
 	_Atomic(uint64_t) head; /* events that were written so far */
 	char program[16], interface[8];
-	uint64_t unused[2];
+	char hostname[16]; /* its begin */
 	uint32_t threads[TW_TRACE_THREADS + 1]; /* thread ids of the system */
 	struct tw_trace_peer peers[TW_TRACE_PEERS];
 };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/file.h"
@@ -57,6 +58,8 @@ static void trace_head(struct tw_trace_file *f, const struct tw_ep *ep)
 
 	tw_file_line("/proc/sys/kernel/random/boot_id", "", boot, sizeof(boot));
 	f->host = tw_hash_text(TW_HASH_START, boot);
+	tw_file_line("/proc/sys/kernel/hostname", "", f->hostname, sizeof(f->hostname));
+	f->hostname[strcspn(f->hostname, "\n")] = 0;
 	f->nic_id = ep->host.self.nic_id;
 	f->endpoint_id = ep->host.self.endpoint_id;
 	f->session = ep->host.self.session;
