@@ -191,14 +191,26 @@ static void delete_it(void *arg)
 	mr_ok(mrapi_mutex_delete(w->m, &mr_st));
 }
 
+/* Of two members the second has no descriptor left. */
+static void first_and_poor(struct mr_peer *first, struct mr_peer *poor)
+{
+	mr_peer(first, MR_PROCESS, 1);
+	mr_peer(poor, MR_PROCESS, 2);
+	mr_do(poor, run_out, NULL);
+}
+
+static void end_both(struct mr_peer *first, struct mr_peer *poor)
+{
+	mr_peer_end(poor);
+	mr_peer_end(first);
+}
+
 Test(mrapi_join, member_without_descriptors)
 {
 	struct world *w = mr_shared(sizeof(*w));
 	struct mr_peer first, poor, joins;
 
-	mr_peer(&first, MR_PROCESS, 1);
-	mr_peer(&poor, MR_PROCESS, 2);
-	mr_do(&poor, run_out, NULL);
+	first_and_poor(&first, &poor);
 	mr_peer(&joins, MR_PROCESS, 3);
 	mr_do(&poor, idle, NULL);
 	dies_unseen(&first, &poor, &joins, w);
@@ -210,8 +222,7 @@ Test(mrapi_join, member_without_descriptors)
 	mr_do(&poor, idle, NULL);
 	mr_peer(&joins, MR_PROCESS, 3);
 	mr_peer_end(&joins);
-	mr_peer_end(&poor);
-	mr_peer_end(&first);
+	end_both(&first, &poor);
 }
 
 static void be_another_node(void *arg)
@@ -236,9 +247,7 @@ Test(mrapi_join, number_of_a_dead_process)
 	struct world *w = mr_shared(sizeof(*w));
 	struct mr_peer first, poor, dies;
 
-	mr_peer(&first, MR_PROCESS, 1);
-	mr_peer(&poor, MR_PROCESS, 2);
-	mr_do(&poor, run_out, NULL);
+	first_and_poor(&first, &poor);
 	for (int i = 0; i < 10; i++) {
 		mr_peer(&dies, MR_PROCESS, 3);
 		twc_eq(kill(first.child.pid, SIGSTOP), 0);
@@ -247,8 +256,7 @@ Test(mrapi_join, number_of_a_dead_process)
 		twc_eq(kill(first.child.pid, SIGCONT), 0);
 	}
 	mr_do(&poor, recover, NULL);
-	mr_peer_end(&poor);
-	mr_peer_end(&first);
+	end_both(&first, &poor);
 }
 
 /* There is nobody else to ask: no second job is begun, and later all is well. */

@@ -15,28 +15,11 @@
 #include "base/sys.h"
 #include "lib/twt.h"
 #include "mrapi/mrapi_internal.h"
+#include "unit/mrapi_kit.h"
 
 #define CALLERS 200
 #define MEMBERS 100
 #define KEPT 64 /* MOST_UNKNOWN of service.c */
-
-static void come(mrapi_node_t number)
-{
-	mrapi_status_t st;
-	mrapi_info_t info;
-
-	mrapi_initialize(1, number, NULL, &info, &st);
-	cr_assert_eq(st, MRAPI_SUCCESS);
-}
-
-/* The tests run at once, so each has a job. */
-static void job(const char *name)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "hello-%s-%d", name, (int)getpid());
-	setenv("TAGWIRE_JOB", text, 1);
-}
 
 /* A process that holds mutex 1, and says which member it is. */
 static pid_t holder(struct tw_mrapi_message *says)
@@ -50,7 +33,7 @@ static pid_t holder(struct tw_mrapi_message *says)
 	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		come(1);
+		mrapi_kit_up(1);
 		mrapi_mutex_lock(mrapi_mutex_create(1, NULL, &st), &key, MRAPI_TIMEOUT_INFINITE,
 				 &st);
 		*says = (struct tw_mrapi_message){.type = TW_MRAPI_HELLO,
@@ -81,9 +64,9 @@ Test(mrapi_hello, end_of_a_liar, .timeout = TWT_TIMEOUT)
 	mrapi_key_t key;
 	pid_t pid;
 
-	job("liar");
+	mrapi_kit_job("hello-liar");
 	pid = holder(&m);
-	come(2);
+	mrapi_kit_up(2);
 	mutex = mrapi_mutex_get(1, &st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
 	own = m;
@@ -120,8 +103,8 @@ Test(mrapi_hello, silent_callers, .timeout = TWT_TIMEOUT)
 	struct pollfd callers[CALLERS];
 	mrapi_status_t st;
 
-	job("silent");
-	come(1);
+	mrapi_kit_job("hello-silent");
+	mrapi_kit_up(1);
 	for (unsigned i = 0; i < CALLERS; i++) {
 		callers[i].events = POLLIN;
 		cr_assert_eq(tw_mrapi_dial(&callers[i].fd, tw_mrapi.proc), 0);
@@ -175,12 +158,12 @@ Test(mrapi_hello, many_members, .timeout = TWT_TIMEOUT)
 	unsigned before;
 	char byte;
 
-	job("many");
+	mrapi_kit_job("hello-many");
 	cr_assert(pipe(in) == 0 && pipe(out) == 0);
 	if (fork() == 0)
 		be_members(in[0], out[1]);
 	close(out[1]); /* so that its end is seen */
-	come(1);
+	mrapi_kit_up(1);
 	before = descriptors();
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
 	next = dup(in[0]);

@@ -9,6 +9,7 @@
 
 #include "lib/twt.h"
 #include "mrapi/remote/remote.h"
+#include "unit/mrapi_kit.h"
 
 #define NIC 0x424242424242ull
 #define ID 9u
@@ -21,14 +22,8 @@ static struct tw_member from = {.group = &group,
 
 static void join(void)
 {
-	mrapi_status_t st;
-	mrapi_info_t info;
-	char job[40];
-
-	snprintf(job, sizeof(job), "news-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	mrapi_initialize(1, 7, NULL, &info, &st);
-	cr_assert_eq(st, MRAPI_SUCCESS);
+	mrapi_kit_job("news");
+	mrapi_kit_up(7);
 	tw_mrapi.seg->host[0].nic = NIC;
 	tw_mrapi_remote_life(1, 1);
 }

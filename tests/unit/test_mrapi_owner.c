@@ -7,14 +7,11 @@
 
 #include "lib/twt.h"
 #include "mrapi/mrapi_internal.h"
+#include "unit/mrapi_kit.h"
 
 static struct tw_mrapi_owner come(mrapi_node_t number)
 {
-	mrapi_status_t st;
-	mrapi_info_t info;
-
-	mrapi_initialize(1, number, NULL, &info, &st);
-	cr_assert_eq(st, MRAPI_SUCCESS);
+	mrapi_kit_up(number);
 	return tw_mrapi_owner(tw_mrapi_me());
 }
 
@@ -65,10 +62,8 @@ static mrapi_node_t acting_for(struct tw_mrapi_owner owner)
 Test(mrapi_owner, rejoined, .timeout = TWT_TIMEOUT)
 {
 	struct tw_mrapi_owner old, now;
-	char job[40];
 
-	snprintf(job, sizeof(job), "owner-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
+	mrapi_kit_job("owner");
 	old = join();
 	cr_assert_eq(acting_for(old), 8);
 	leave(old);

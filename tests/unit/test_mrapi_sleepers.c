@@ -10,6 +10,7 @@
 
 #include "lib/twt.h"
 #include "mrapi/mrapi_internal.h"
+#include "unit/mrapi_kit.h"
 
 #define WAITS 20
 
@@ -18,15 +19,6 @@ static mrapi_mutex_hndl_t mutex;
 static uint32_t sleepers(void)
 {
 	return atomic_load(&tw_mrapi.seg->mutex[mutex & TW_MRAPI_SLOT_MASK].sleepers);
-}
-
-static void come(mrapi_node_t number)
-{
-	mrapi_status_t st;
-	mrapi_info_t info;
-
-	mrapi_initialize(1, number, NULL, &info, &st);
-	cr_assert_eq(st, MRAPI_SUCCESS);
 }
 
 static void lock(mrapi_timeout_t timeout, mrapi_status_t wanted)
@@ -41,11 +33,9 @@ static void lock(mrapi_timeout_t timeout, mrapi_status_t wanted)
 static void begin(void)
 {
 	mrapi_status_t st;
-	char job[32];
 
-	snprintf(job, sizeof(job), "sleepers-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	come(7);
+	mrapi_kit_job("sleepers");
+	mrapi_kit_up(7);
 	mutex = mrapi_mutex_create(1, NULL, &st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
 	lock(MRAPI_TIMEOUT_INFINITE, MRAPI_SUCCESS);
@@ -55,7 +45,7 @@ static void *gives_up(void *arg)
 {
 	mrapi_status_t st;
 
-	come(8);
+	mrapi_kit_up(8);
 	for (int i = 0; i < WAITS; i++)
 		lock(2, MRAPI_TIMEOUT);
 	mrapi_finalize(&st);
@@ -66,7 +56,7 @@ static void *waits(void *arg)
 {
 	mrapi_status_t st;
 
-	come(9);
+	mrapi_kit_up(9);
 	lock(MRAPI_TIMEOUT_INFINITE, MRAPI_SUCCESS);
 	mrapi_finalize(&st);
 	return arg;

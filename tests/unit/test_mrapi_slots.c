@@ -11,6 +11,7 @@
 
 #include "lib/twt.h"
 #include "mrapi/mem/memory.h"
+#include "unit/mrapi_kit.h"
 
 #define BLOCK 4096u /* of cache.c */
 
@@ -90,13 +91,9 @@ Test(mrapi_slots, revoked_late, .timeout = TWT_TIMEOUT)
 	const uint32_t slots = MRAPI_MAX_RMEMS - 1;
 	mrapi_rmem_hndl_t first, next;
 	mrapi_status_t st;
-	mrapi_info_t info;
-	char job[40];
 
-	snprintf(job, sizeof(job), "slots-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	mrapi_initialize(1, 7, NULL, &info, &st);
-	cr_assert_eq(st, MRAPI_SUCCESS);
+	mrapi_kit_job("slots");
+	mrapi_kit_up(7);
 	first = begin(1);
 	end(first);
 	atomic_fetch_or(&tw_mrapi_client_at(first & slots)->users, TW_MRAPI_REVOKED);
@@ -137,13 +134,9 @@ Test(mrapi_slots, request_of_a_dead_process, .timeout = TWT_TIMEOUT)
 	struct tw_mrapi_move m = {.write = true, .bytes = 8, .n = 1};
 	struct sigaction sa = {.sa_handler = look};
 	mrapi_status_t st;
-	mrapi_info_t info;
-	char job[32];
 
-	snprintf(job, sizeof(job), "requests-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	mrapi_initialize(1, 7, NULL, &info, &st);
-	cr_assert_eq(st, MRAPI_SUCCESS);
+	mrapi_kit_job("requests");
+	mrapi_kit_up(7);
 	m.local = data = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq(data, MAP_FAILED);
 	state = tw_mrapi_arena_map(tw_mrapi.seg->arena_size -
