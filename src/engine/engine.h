@@ -541,6 +541,11 @@ int tw_pollable_control(const struct tw_pollable *p, int op, const struct tw_ep 
 void tw_pollable_ring(const struct tw_pollable *p);
 /* False: the program has closed it. No lock. */
 bool tw_pollable_clear(const struct tw_pollable *p);
+/*
+ * After that, and after arming more than one endpoint: the next time that it becomes ready is an
+ * event for edge-triggered waiters. False: that time has come already. No lock.
+ */
+bool tw_pollable_look(const struct tw_pollable *p);
 /* The descriptor of one endpoint, made by the first call and closed with the endpoint. */
 enum tw_err tw_ep_fd(struct tw_ep *ep, int *fd);
 /*

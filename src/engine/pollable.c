@@ -46,18 +46,20 @@ void tw_pollable_ring(const struct tw_pollable *p)
 
 bool tw_pollable_clear(const struct tw_pollable *p)
 {
-	struct epoll_event ev[16];
-	int n;
+	return p->event < 0 || tw_wakefd_clear(p->fd, p->event, nothing);
+}
 
-	if (p->event < 0)
-		return true;
-	if (!tw_wakefd_clear(p->fd, p->event, nothing))
-		return false;
-	/*
-	 * The kernel keeps a member in its list of ready ones until somebody looks, and while it is
-	 * there, raising it wakes nobody. Level-triggered waiters look, edge-triggered ones do not.
-	 */
-	n = tw_sys_epoll_wait(p->fd, ev, tw_countof(ev), 0);
+/*
+ * The kernel keeps a member in its list of ready ones until somebody looks, and while it is there,
+ * raising it wakes nobody. Level-triggered waiters look, edge-triggered ones do not. A look passes
+ * over members that are not ready any more, so the number of members does not matter: those that
+ * fill it have become ready since they were armed, which has woken the waiter.
+ */
+bool tw_pollable_look(const struct tw_pollable *p)
+{
+	struct epoll_event ev[16];
+	int n = p->event < 0 ? 0 : tw_sys_epoll_wait(p->fd, ev, tw_countof(ev), 0);
+
 	/* Raised since: that was no edge. */
 	while (n > 0 && !(ev[n - 1].events & EPOLLOUT))
 		n--;
@@ -99,7 +101,8 @@ bool tw_ep_fd_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 {
 	uint64_t seen = ep->armed_at;
 
-	if (tw_in_handler(ep) || !tw_pollable_clear(&ep->pollable))
+	if (tw_in_handler(ep) || !tw_pollable_clear(&ep->pollable) ||
+	    !tw_pollable_look(&ep->pollable))
 		return false;
 	pollable_disarm(ep);
 	/* A doorbell may be meant for a thread that sleeps in a call (progress_slow()). */

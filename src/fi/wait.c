@@ -185,7 +185,7 @@ bool tw_fi_arm(struct tw_fi_waiter *w, uint64_t seen)
 	if (w->ready(w, seen) || !tw_pollable_clear(&w->on))
 		return false;
 	atomic_store(&w->armed, true);
-	if (arm_all(w, seen))
+	if (arm_all(w, seen) && tw_pollable_look(&w->on))
 		return true;
 	/* That event may have been for another thread, which sleeps on the same descriptor. */
 	tw_fi_wake(w);

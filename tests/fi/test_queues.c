@@ -278,6 +278,76 @@ FIT_TEST(fi_queues, sleeps)
 	fit_close(&t);
 }
 
+/* One more endpoint, of the first queue. */
+static fi_addr_t join_queue(struct fit *t, struct fid_ep **ep)
+{
+	char name[64];
+	size_t len = sizeof(name);
+	fi_addr_t to;
+
+	fit_ok(fi_endpoint(t->domain, t->info, ep, NULL));
+	fit_ok(fi_ep_bind(*ep, &t->av->fid, 0));
+	fit_ok(fi_ep_bind(*ep, &t->cq[0]->fid, FI_TRANSMIT | FI_RECV));
+	fit_ok(fi_enable(*ep));
+	fit_ok(fi_getname(&(*ep)->fid, name, &len));
+	fit_eq(fi_av_insert(t->av, name, 1, &to, 0, NULL), 1);
+	return to;
+}
+
+static void inject(struct fit *t, fi_addr_t to, uint64_t tag)
+{
+	ssize_t rc;
+
+	while ((rc = fi_tinject(t->ep[1], &tag, sizeof(tag), to, tag)) == -FI_EAGAIN)
+		fi_cq_read(t->cq[1], NULL, 0);
+	fit_ok(rc);
+}
+
+static void arm_queue(struct fit *t)
+{
+	struct fid *queue = &t->cq[0]->fid;
+
+	while (fi_trywait(t->fabric, &queue, 1))
+		fit_eq(fi_cq_read(t->cq[0], NULL, 0), -FI_EAGAIN);
+}
+
+/* One signal is one edge, behind packets for very many endpoints that give no event. */
+FIT_TEST(fi_queues, edges_of_many)
+{
+	enum { MANY = 40 };
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	int fd, set = epoll_create1(EPOLL_CLOEXEC);
+	struct fid_ep *ep[MANY];
+	fi_addr_t to[MANY];
+	struct fit t;
+	uint64_t v;
+
+	fit_open(&t, 2, *way, (struct fit_how){.wait = FI_WAIT_FD});
+	for (int i = 0; i < MANY; i++) {
+		to[i] = join_queue(&t, &ep[i]);
+		fit_ok(fi_trecv(ep[i], &v, sizeof(v), NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[0]));
+		inject(&t, to[i], 1);
+		fit_good(&t, 0, &ctx[0]);
+	}
+	fit_ok(fi_control(&t.cq[0]->fid, FI_GETWAIT, &fd));
+	fit_ok(epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev));
+	for (int round = 0; round < 3; round++) {
+		arm_queue(&t);
+		epoll_wait(set, &ev, 1, 0);
+		for (int i = 0; i < MANY; i++)
+			inject(&t, to[i], 2);
+		for (int i = 0; i < 2; i++) {
+			fit_ok(fi_cq_signal(t.cq[0]));
+			fit_eq(epoll_wait(set, &ev, 1, 1000 * TWT_LONG), 1);
+			arm_queue(&t);
+		}
+	}
+	close(set);
+	for (int i = 0; i < MANY; i++)
+		fit_ok(fi_close(&ep[i]->fid));
+	fit_close(&t);
+}
+
 static int answer(void *arg, int fd)
 {
 	const char *way = arg;
