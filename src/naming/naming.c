@@ -264,11 +264,30 @@ static enum tw_err of_name(const char *host, uint32_t board, uint64_t *nic_id)
 	return err;
 }
 
+/* The hosts file may have another board of it, and that board's host has answered, or not. */
+static enum tw_err of_hosts(const char *host, uint32_t board, uint64_t *nic_id)
+{
+	struct tw_known k;
+
+	if (!TW_USES_NAMES)
+		return TW_EUNREACH;
+	if (!tw_hosts_find(host, board, &k)) {
+		if (!tw_hosts_find(host, 0, &k))
+			return TW_EUNREACH;
+		if (!learn(host, &k.address))
+			return TW_ETIMEDOUT;
+		if (!tw_hosts_find(host, board, &k))
+			return TW_ECLOSED;
+	}
+	*nic_id = k.nic_id;
+	return TW_OK;
+}
+
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 {
 	TW_NOT_CANCELLED;
 	struct sockaddr_storage sa;
-	struct tw_known k;
+	enum tw_err known, err;
 	uint32_t board;
 	char host[256];
 
@@ -279,14 +298,11 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 		return strchr(name, ':') == strrchr(name, ':') ? TW_EPROTO : TW_EUNREACH;
 	if (tw_resolve(host, true, &sa) == TW_OK)
 		return of_address(&sa, board, nic_id);
-	/* Perhaps the hosts file has another board of it. */
-	if (TW_USES_NAMES && (tw_hosts_find(host, board, &k) ||
-			      (tw_hosts_find(host, 0, &k) && learn(host, &k.address) &&
-			       tw_hosts_find(host, board, &k)))) {
-		*nic_id = k.nic_id;
+	known = of_hosts(host, board, nic_id);
+	if (known == TW_OK)
 		return TW_OK;
-	}
-	return of_name(host, board, nic_id);
+	err = of_name(host, board, nic_id);
+	return err == TW_EUNREACH ? known : err;
 }
 
 const char *tw_name_advice(enum tw_err err)
