@@ -198,15 +198,17 @@ static void note_name(const struct tw_ep *ep, uint64_t name)
 	tw_mutex_unlock(&slots_mutex);
 }
 
-/* Opens with this id, or with the lowest free one. */
+/* Opens with this id, or with one that is free. */
 static enum tw_err claim_id(struct tw_ep *ep, uint32_t number)
 {
-	bool any = number == TW_ANY_ID;
-	uint32_t id = ep->iface->first_id + (any ? 0 : number);
-	uint32_t end = any ? id + ep->iface->ids : id + 1;
+	const struct tw_interface *iface = ep->iface;
+	uint32_t n = number == TW_ANY_ID ? iface->ids : 1;
 	enum tw_err err = TW_EBUSY;
 
-	for (; id < end && err == TW_EBUSY; id++) {
+	for (uint32_t i = 0; i < n && err == TW_EBUSY; i++) {
+		uint32_t any = iface->highest ? n - 1 - i : i;
+		uint32_t id = iface->first_id + (number == TW_ANY_ID ? any : number);
+
 		ep->host.holder = open_here(ep, id) ? (int)tw_sys_pid() : 0;
 		if (ep->host.holder)
 			continue;

@@ -73,7 +73,7 @@ void tw_failure_down(struct tw_ep *ep, const struct tw_peer *p);
 
 struct tw_open {
 	uint32_t board, filter;
-	uint32_t number; /* of the interface's endpoint ids; TW_ANY_ID: the lowest that is free */
+	uint32_t number; /* of the interface's endpoint ids; TW_ANY_ID: one that is free */
 	uint32_t unexp_max;
 	/* Announced messages come unmatched while fewer bytes of unexpected ones are here. */
 	uint64_t fetch_max;

@@ -378,6 +378,7 @@ struct tw_interface {
 	void (*background)(struct tw_ep *ep);
 	bool imm;    /* peers may send immediate data */
 	bool serves; /* requests of peers, which find the program computing: it polls for the next */
+	bool highest; /* any id: the highest that is free, as programs ask for low ones */
 	uint32_t first_id, ids; /* its endpoint ids; those of two interfaces do not overlap */
 	size_t ep_size;	      /* of its struct that begins with struct tw_ep; 0: it has none */
 	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */

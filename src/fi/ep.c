@@ -416,7 +416,8 @@ static int open_engine(struct tw_fi_ep *e, uint32_t id)
 						  .window_notified = tw_fi_notified,
 						  .background = tw_fi_background,
 						  .down = tw_failure_down,
-						  .ids = TW_FI_IDS};
+						  .ids = TW_FI_IDS,
+						  .highest = true};
 	struct tw_open how = {.board = e->domain->board,
 			      .number = id,
 			      .filter = TW_FI_FILTER,

@@ -191,6 +191,27 @@ Test(fi_objects, address_service)
 	fit_close(&t);
 }
 
+/* Endpoints that ask for no number leave those that programs ask for. */
+Test(fi_objects, address_left)
+{
+	struct fid_ep *ep, *any[16];
+	struct fi_info *h, *info;
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	for (unsigned i = 0; i < 16; i++)
+		fit_ok(fi_endpoint(t.domain, t.info, &any[i], NULL));
+	h = fit_hints(&(struct fit_how){0});
+	fit_ok(fi_getinfo(FI_VERSION(1, 17), NULL, "9228", FI_SOURCE, h, &info));
+	fit_ok(fi_endpoint(t.domain, info, &ep, NULL));
+	fit_ok(fi_close(&ep->fid));
+	for (unsigned i = 0; i < 16; i++)
+		fit_ok(fi_close(&any[i]->fid));
+	fi_freeinfo(info);
+	fi_freeinfo(h);
+	fit_close(&t);
+}
+
 Test(fi_objects, closing)
 {
 	struct fid_ep *ep;
