@@ -5,8 +5,8 @@
 static const struct {
 	const char *cause, *advice;
 } failures[] = {
-	[TW_S_CLOSED] = {"it is not open", "start its program, with the same TAGWIRE_JOB and "
-					   "TAGWIRE_PORT"},
+	[TW_S_CLOSED] = {"it is not open", "start its program, with the same TAGWIRE_JOB, "
+					   "TAGWIRE_PORT and TAGWIRE_PROVIDERS"},
 	[TW_S_LOST] = {"its process has ended, or the network to it is broken", NULL},
 	[TW_S_BAD_KEY] = {"it has another filter",
 			  "connect with the filter that it was opened with"},

@@ -256,7 +256,7 @@ static const struct whyt_case cases[] = {
 	 0,
 	 {"N" NODE0 " waits for a connection to node 9 of this host; 1 more wait behind it.",
 	  "Node 9 of this host is not reached: it is not open.",
-	  "Start its program, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
+	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
 	{"no_descriptor",
 	 2,
 	 no_descriptor,

@@ -270,7 +270,7 @@ static const struct whyt_case cases[] = {
 	  "endpoint 2 of this host.",
 	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
 	  "open.",
-	  "Start its program, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
+	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
 	{"many",
 	 64,
 	 many,

@@ -117,7 +117,7 @@ static const struct whyt_case cases[] = {
 	 0,
 	 {"P" P0 " waits for a connection to platform 1 of this host.",
 	  "Platform 1 of this host is not reached: it is not open.",
-	  "Start its program, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
+	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
 	{"given_up",
 	 2,
 	 given_up,
@@ -125,7 +125,7 @@ static const struct whyt_case cases[] = {
 	 {"P" P0 " waits for a message for port 1 from platform 1 of this host.",
 	  "Platform 1 of this host was not reached, and the connection was given up: it is not "
 	  "open.",
-	  "Start its program, with the same TAGWIRE_JOB and TAGWIRE_PORT."}},
+	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
 };
 
 int main(int argc, char **argv)
