@@ -163,5 +163,6 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 1; i < argc;)
 		i += act(argv + i);
+	mx_finalize(); /* otherwise the other side says that the process has ended */
 	return 0;
 }
