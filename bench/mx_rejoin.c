@@ -458,7 +458,6 @@ int main(int argc, char **argv)
 	bench_descriptors();
 	snprintf(job, sizeof(job), "rejoin-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 0);
-	setenv("TAGWIRE_LOG", "0", 0); /* each death would be reported */
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)

@@ -119,8 +119,12 @@ static struct {
 static void watch_look(int sig)
 {
 	(void)sig;
-	if (!watch.taken)
-		_exit(write(STDERR_FILENO, watch.message, strlen(watch.message)) < 0 ? 2 : 1);
+	if (!watch.taken) {
+		ssize_t n = write(STDERR_FILENO, watch.message, strlen(watch.message));
+
+		(void)n;
+		_exit(1);
+	}
 	watch.taken = 0;
 	alarm(watch.seconds);
 }

@@ -71,18 +71,21 @@ static void show(struct table *t, const char *name, const char *value, const cha
 void settinglist(enum table_format format)
 {
 	char text[TW_SETTING_LIST_MAX];
-	struct table t;
+	struct table t = {.format = format};
 
 	if (!tw_settings_load()) {
 		for (unsigned at = 0; tw_settings_invalid(&at, text, sizeof(text));)
 			fprintf(stderr, "%s: %s\n", bench_tool, text);
 		exit(1);
 	}
-	table_open_kind(&t, format, "setting", columns, sizeof(columns) / sizeof(*columns));
+	if (format != TABLE_PLAIN)
+		table_open_kind(&t, format, "setting", columns, sizeof(columns) / sizeof(*columns));
 #define TW_SETTING(ident, env, type, dflt, limits, meaning)                                        \
 	SHOW_##type(tw_settings.ident);                                                            \
 	show(&t, env, text, limits, meaning);
 #include "base/settings.def"
 #undef TW_SETTING
-	table_close(&t);
+	if (format != TABLE_PLAIN)
+		table_close(&t);
+	bench_output_end();
 }

@@ -142,7 +142,7 @@ static mx_return_t open_failed(mx_error_handler_t handler, mx_return_t rc, uint3
 			 function, by, id);
 		return tw_mx_handle(handler, detail, rc);
 	case MX_NO_RESOURCES:
-		return tw_mx_fail_of(handler, function, rc, "see the message before this one");
+		return tw_mx_fail_of(handler, function, rc, tw_mx_said);
 	default:
 		return tw_mx_fail(handler, function, rc);
 	}

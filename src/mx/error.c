@@ -84,6 +84,18 @@ mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_retu
 	return tw_mx_fail_of(handler, function, code, NULL);
 }
 
+const char tw_mx_said[] = "see the message before this one";
+
+mx_return_t tw_mx_fail_said(const char *function, mx_return_t code)
+{
+	char message[128];
+
+	if (code != MX_FAILURE)
+		return tw_mx_fail(NULL, function, code);
+	snprintf(message, sizeof(message), "%s: %s", function, tw_mx_said);
+	return tw_mx_handle(NULL, message, code);
+}
+
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code)
 {
 	mx_error_handler_t handler = tw_mx_ep(ep)->error_handler;

@@ -54,9 +54,7 @@ static mx_return_t initialize(int api, const char *function)
 		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
 	}
 	tw_mutex_unlock_once(&mutex, &inside);
-	if (rc == MX_FAILURE)
-		return tw_mx_fail_of(NULL, function, rc, "see the message before this one");
-	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, function, rc);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail_said(function, rc);
 }
 
 mx_return_t mx__init_api(int api)

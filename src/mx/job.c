@@ -59,7 +59,7 @@ mx_return_t mx_job_info(uint32_t *rank, uint32_t *size)
 	if (rc == MX_SUCCESS && size)
 		*size = job.size;
 	tw_mutex_unlock_once(&mutex, &inside);
-	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail_said(__func__, rc);
 }
 
 static mx_return_t exchange_job(const char *call, uint64_t mine)
@@ -93,7 +93,7 @@ mx_return_t mx_job_exchange(mx_endpoint_t endpoint)
 	if (rc == MX_SUCCESS)
 		rc = exchange_job(__func__, mine);
 	tw_mutex_unlock_once(&mutex, &inside);
-	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail_said(__func__, rc);
 }
 
 /* Not while another thread exchanges: it may wait for long, and the endpoint is locked here. */
@@ -123,6 +123,8 @@ static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched, cons
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return MX_BUSY;
 	rc = join_job();
+	if (rc == MX_FAILURE)
+		*why = tw_mx_said;
 	if (rc == MX_SUCCESS && !all) {
 		*why = "mx_job_exchange has not been called";
 		rc = MX_FAILURE;

@@ -84,6 +84,9 @@ mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_r
 
 /* Whether a handler reports anything: it is not MX_ERRORS_RETURN. */
 bool tw_mx_speaks(mx_error_handler_t handler);
+/* As tw_mx_fail() without a handler; of MX_FAILURE, which was logged, it says only that. */
+extern const char tw_mx_said[];
+mx_return_t tw_mx_fail_said(const char *function, mx_return_t code);
 /* As tw_mx_fail(), with another message. */
 mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code);
 

@@ -285,7 +285,7 @@ void pan_mp_end(void)
 	pthread_mutex_lock(&mutex);
 	if (atomic_load(&tw_panda.handle))
 		init_end();
-	else
+	else if (!atomic_load(&failed))
 		tw_log(TW_LOG_ERROR, "pan_mp_end: pan_mp_init has not been called, or has failed");
 	pthread_mutex_unlock(&mutex);
 }
