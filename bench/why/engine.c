@@ -100,10 +100,8 @@ static bool see_unexp(void *arg, uint64_t node)
 	from = peer_at(ep, u.peer);
 	if (!from || u.state > TW_U_FETCHED)
 		return true;
-	ep->unexp[ep->nunexp++] = (struct why_unexp){.id = at,
-						     .from = from->where,
-						     .match = u.unexp.match,
-						     .len = u.len};
+	ep->unexp[ep->nunexp++] = (struct why_unexp){
+		.id = at, .from = from->where, .match = u.unexp.match, .len = u.len};
 	return ep->nunexp < MOST_UNEXP;
 }
 

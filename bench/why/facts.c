@@ -251,9 +251,8 @@ bool why_in_job(const struct why_proc *p, uint64_t job)
 static bool is_known(const struct why_facts *f, pid_t pid, uint64_t job, const char *rank)
 {
 	for (unsigned i = 0; i < f->n; i++)
-		if (f->procs[i].pid == pid ||
-		    (f->procs[i].neps && why_in_job(&f->procs[i], job) &&
-		     strcmp(f->procs[i].rank, rank) == 0))
+		if (f->procs[i].pid == pid || (f->procs[i].neps && why_in_job(&f->procs[i], job) &&
+					       strcmp(f->procs[i].rank, rank) == 0))
 			return true;
 	return false;
 }

@@ -422,6 +422,9 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 		return from_holders(g, w);
 	if (w->kind == WHY_RANKS)
 		return from_ranks(g, a, w);
+	/* Any node may connect it, and none that is seen waits to. */
+	if (w->kind == WHY_BIND)
+		return c.score = 65, c;
 	if (!w->to)
 		return from_any(g, a, w);
 	ep = &a->now->eps[w->ep];

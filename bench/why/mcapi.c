@@ -16,12 +16,14 @@ struct walk {
 	uint32_t own, other;
 };
 
-/* Where a node is. Of this process or of none: 0. */
-static uint64_t where_of(const struct tw_mcapi_node *n, uint32_t endpoint)
+/* Where the node of an endpoint is; 0: not known. */
+static uint64_t where_of(const struct walk *w, uint32_t endpoint)
 {
 	uint32_t node = tw_mcapi_node_of(endpoint);
 
-	return node < TW_MAX_NODES ? n->peers[node].where : 0;
+	if (node == w->node->number)
+		return w->p->eps[w->index].where;
+	return node < TW_MAX_NODES ? w->node->peers[node].where : 0;
 }
 
 static struct why_wait *add(struct walk *w, uint64_t id)
@@ -34,7 +36,7 @@ static struct why_wait *add(struct walk *w, uint64_t id)
 	to->id = id;
 	to->own = w->own;
 	to->other = w->other;
-	to->to = where_of(w->node, w->other);
+	to->to = where_of(w, w->other);
 	to->state = "waiting";
 	return to;
 }
@@ -118,14 +120,17 @@ static void read_scalar(struct walk *w, const struct tw_mcapi_chan *c)
 static void read_endpoint(struct walk *w, uint64_t at)
 {
 	struct tw_mcapi_endp e;
+	struct why_wait *to;
 
 	if (!peek(w->m, at, &e, sizeof e))
 		return;
 	w->own = e.handle;
 	w->other = e.chan.other;
 	if (e.chan.open == TW_MCAPI_CH_OPENING) {
-		w->kind = WHY_OPEN;
-		add(w, address(e.chan.opening));
+		w->kind = e.chan.bound ? WHY_OPEN : WHY_BIND;
+		to = add(w, address(e.chan.opening));
+		if (to && w->kind == WHY_BIND)
+			to->to = 0;
 	}
 	if (e.chan.open == TW_MCAPI_CH_OPEN && e.chan.scl)
 		read_scalar(w, &e.chan);

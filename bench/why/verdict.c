@@ -165,13 +165,22 @@ static bool locks(enum why_kind kind)
 	return kind >= WHY_MUTEX;
 }
 
+static const char *self_advice(enum why_kind kind)
+{
+	if (locks(kind))
+		return "Give the lock back";
+	if (kind == WHY_GET)
+		return "Create the endpoint";
+	return kind == WHY_OPEN ? "Open the other end of the channel" : "Post the receive";
+}
+
 static void say_cycle_reason(const struct why_graph *g, int from, char *why, char *act)
 {
 	int at = from;
 
 	if (g->actors[from].next == from) {
 		say(why, "It waits for itself.");
-		say(act, "Post the receive, or give the lock back, before the call that waits.");
+		say(act, "%s before the call that waits.", self_advice(g->actors[from].wait->kind));
 		return;
 	}
 	if (all_of(g, from, locks)) {
@@ -266,6 +275,35 @@ static bool is_elsewhere(const struct why_graph *g, const struct why_actor *a)
 	return false;
 }
 
+/* An endpoint that is said not to be open, and is open for others. */
+static bool say_strange(const struct why_graph *g, const struct why_actor *a, char *why, char *act)
+{
+	uint64_t job = a->now->eps[a->wait->ep].job;
+	const struct scan *s = &g->now->scan;
+
+	for (unsigned i = 0; a->unreached->why == TW_S_CLOSED && i < s->n; i++) {
+		const struct tw_stats *other = &s->entries[i]->stats;
+
+		if ((other->nic_id << 16 | other->endpoint_id) != a->ended)
+			continue;
+		say(why, "Process %d (%s) has that endpoint, ", (int)s->entries[i]->pid,
+		    s->entries[i]->program);
+		if (other->job != job) {
+			say(why, "but in another job.");
+			say(act, "Give both programs the same TAGWIRE_JOB.");
+			return true;
+		}
+		/* An attempt that was given up may have been too early. */
+		say(why, "and %s.",
+		    a->unreached->state == TW_PEER_NONE
+			    ? "did not answer when the connection was tried"
+			    : "no provider of this process reaches it");
+		say(act, "Give both programs the same TAGWIRE_PROVIDERS and TAGWIRE_PORT.");
+		return true;
+	}
+	return false;
+}
+
 static void say_chain(const struct why_graph *g, const struct end *e, unsigned n,
 		      char sentences[3][WHY_TEXT])
 {
@@ -286,6 +324,8 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	if (a->mood != WHY_BLOCKED) {
 		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
 			say_silent(g, e->at, sentences[1], sentences[2]);
+	} else if (a->unreached && say_strange(g, a, sentences[1], sentences[2])) {
+		return;
 	} else if (a->unreached) {
 		cause = tw_failure_cause(a->unreached->why, &advice);
 		if (a->unreached->cause) {
@@ -307,15 +347,19 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	} else if (a->ended) {
 		say(sentences[1], "%.150s has ended%s.", other,
 		    why_is_local(g->now, a->ended) ? "" : ", or its host is not reached");
-		say(sentences[2], "Find out why it ended; the message will not come.");
+		say(sentences[2],
+		    a->wait->to ? "Find out why it ended; the message will not come."
+				: "Find out why it ended; the receive waits for whoever connects.");
 	} else if (a->wait->kind == WHY_RANKS) {
 		why_ranks(a->wait, other);
 		capital(other);
-		say(sentences[1], "%.150s %s not called it, and no process of this host is known to "
-				  "be %s.",
+		say(sentences[1],
+		    "%.150s %s not called it, and no process of this host is known to "
+		    "be %s.",
 		    other, a->wait->nranks == 1 ? "has" : "have",
 		    a->wait->nranks == 1 ? "that rank" : "one of them");
-		say(sentences[2], "Run mx_why on the other hosts of the job.");
+		say(sentences[2], "Find out whether it has ended; if it is on another host, run "
+				  "mx_why there.");
 	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders && a->wait->holders[0]) {
 		say(sentences[1], "Process %d has ended, or may not be looked into.",
 		    (int)a->wait->holders[0]);
@@ -325,6 +369,10 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		say(sentences[2], "Run mx_why there.");
 	} else if (a->wait->kind >= WHY_MUTEX) {
 		say(sentences[1], "No process of this host is known to hold it.");
+	} else if (a->wait->kind == WHY_BIND) {
+		say(sentences[1], "No node has connected a channel to that endpoint.");
+		say(sentences[2], "Connect it: mcapi_connect_pktchan_i or "
+				  "mcapi_connect_sclchan_i, by any node, with both endpoints.");
 	} else {
 		say(sentences[1], "No other process has connected to it.");
 		say(sentences[2], "Start the other one; if it is on another host, see what it says "

@@ -33,6 +33,7 @@ enum why_kind {
 	WHY_BUFFER, /* MCAPI: no buffer of the destination */
 	WHY_GET,    /* MCAPI: an endpoint that is not there */
 	WHY_OPEN,   /* MCAPI: the other end of a channel */
+	WHY_BIND,   /* MCAPI: a channel to be connected to an end that is open */
 	WHY_SCALAR_RECV,
 	WHY_SCALAR_SEND,
 	WHY_ACK,   /* Panda: the acknowledgement of a message */
@@ -124,7 +125,7 @@ struct why_facts {
 	struct scan scan;
 	const char *job; /* whose processes are wanted; NULL: all */
 	uint64_t joined; /* its tw_stats_job() */
-	uint64_t ticks; /* of tw_clock(), when the scan was made */
+	uint64_t ticks;	 /* of tw_clock(), when the scan was made */
 	struct why_proc *procs;
 	unsigned n;
 };

@@ -131,10 +131,23 @@ static void masked_tag(const struct why_ep *ep, const struct why_wait *w, char *
 const char *why_kind_text(enum why_kind kind)
 {
 	static const char *const texts[] = {
-		"receive",  "send",	      "send",	     "connect",
-		"transfer", "access",	      "send",	     "get endpoint",
-		"open",	    "scalar receive", "scalar send", "acknowledgement",
-		"answer",   "all ranks",      "mutex",	     "semaphore",
+		"receive",
+		"send",
+		"send",
+		"connect",
+		"transfer",
+		"access",
+		"send",
+		"get endpoint",
+		"open",
+		"bind",
+		"scalar receive",
+		"scalar send",
+		"acknowledgement",
+		"answer",
+		"all ranks",
+		"mutex",
+		"semaphore",
 		"reader/writer lock",
 	};
 
@@ -162,13 +175,13 @@ static void mcapi_phrase(const struct why_wait *w, const char *other, char *text
 			 other);
 		break;
 	case WHY_OPEN:
-		if (w->other)
-			snprintf(text, WHY_TEXT,
-				 "waits for the other end of the channel of %s to be opened at %s "
-				 "of %.150s",
-				 own, to, other);
-		else
-			snprintf(text, WHY_TEXT, "waits for a channel to be connected to %s", own);
+		snprintf(text, WHY_TEXT,
+			 "waits for the other end of the channel of %s to be opened at %s of "
+			 "%.150s",
+			 own, to, other);
+		break;
+	case WHY_BIND:
+		snprintf(text, WHY_TEXT, "waits for a channel to be connected to %s", own);
 		break;
 	case WHY_SCALAR_RECV:
 		snprintf(text, WHY_TEXT, "waits for a scalar at %s from %s of %.150s", own, to,
@@ -226,7 +239,10 @@ static void message_phrase(const struct why_actor *a, const char *other, char *t
 void why_ranks(const struct why_wait *w, char *text)
 {
 	unsigned n = w->nranks < 8 ? w->nranks : 8;
-	int at = snprintf(text, WHY_TEXT, n == 0 ? "other ranks" : n == 1 ? "rank %u" : "ranks %u",
+	int at = snprintf(text, WHY_TEXT,
+			  n == 0   ? "other ranks"
+			  : n == 1 ? "rank %u"
+				   : "ranks %u",
 			  w->ranks[0]);
 
 	for (unsigned i = 1; i < n; i++)
@@ -245,8 +261,8 @@ static void ranks_phrase(const struct why_wait *w, const char *other, char *text
 	if (!other)
 		snprintf(text, WHY_TEXT, "waits in %s for %.150s", w->call, ranks);
 	else if (w->nranks > 1)
-		snprintf(text, WHY_TEXT, "waits in %s for %.120s, such as %.150s", w->call,
-			 ranks, other);
+		snprintf(text, WHY_TEXT, "waits in %s for %.120s, such as %.150s", w->call, ranks,
+			 other);
 	else
 		snprintf(text, WHY_TEXT, "waits in %s for %.150s", w->call, other);
 }

@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -168,6 +169,39 @@ static void not_opened(int me, int n)
 	receive(get(1, 6));
 }
 
+/* A channel of node 0 that nobody connects. */
+static void not_connected(int me, int n)
+{
+	mcapi_endpoint_t e;
+	uint32_t h;
+
+	begin(me);
+	e = create(5);
+	get(n - 1 - me, 5);
+	if (me == 0)
+		open_receiver(&h, e);
+	receive(e);
+}
+
+/* A channel of node 0 alone, of which it opens one end. */
+static void own_channel(int me, int n)
+{
+	mcapi_endpoint_t e, other;
+	mcapi_request_t r;
+	uint32_t h;
+
+	begin(me);
+	e = create(5);
+	other = create(6);
+	get(n - 1 - me, 5);
+	if (me == 0) {
+		mcapi_connect_sclchan_i(other, e, &r, &st);
+		wait_for(&r);
+		open_receiver(&h, e);
+	}
+	receive(e);
+}
+
 /* Node 0 waits for one that nobody starts, node 1 for node 0. */
 static void not_started(int me, int n)
 {
@@ -179,6 +213,16 @@ static void not_started(int me, int n)
 	if (me == 0)
 		get(8, 5);
 	receive(e);
+}
+
+/* The two have no provider in common. */
+static void other_provider(int me, int n)
+{
+	setenv("TAGWIRE_PROVIDERS", me == 0 ? "self,shm" : "self,tcp", 1);
+	begin(me);
+	if (me == 0)
+		get(n - 1, 5);
+	receive(create(5));
 }
 
 /* Node 0 has no descriptor left for the connection, which node 1 does not ask for. */
@@ -250,6 +294,21 @@ static const struct whyt_case cases[] = {
 	  ".",
 	  "None of them can go on before another one does.",
 	  "One of them must do what the other waits for before it waits itself."}},
+	{"not_connected",
+	 2,
+	 not_connected,
+	 0,
+	 {"N" NODE0 " waits for a channel to be connected to endpoint 1:5; 1 more wait behind it.",
+	  "No node has connected a channel to that endpoint.",
+	  "Connect it: mcapi_connect_pktchan_i or mcapi_connect_sclchan_i, by any node, with both "
+	  "endpoints."}},
+	{"own_channel",
+	 2,
+	 own_channel,
+	 0,
+	 {"N" NODE0 " waits for the other end of the channel of endpoint 1:5 to be opened at "
+	  "endpoint 1:6 of n" NODE0 ".",
+	  "It waits for itself.", "Open the other end of the channel before the call that waits."}},
 	{"not_started",
 	 2,
 	 not_started,
@@ -257,6 +316,13 @@ static const struct whyt_case cases[] = {
 	 {"N" NODE0 " waits for a connection to node 9 of this host; 1 more wait behind it.",
 	  "Node 9 of this host is not reached: it is not open.",
 	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
+	{"other_provider",
+	 2,
+	 other_provider,
+	 0,
+	 {"N" NODE0 " waits for a connection to n" NODE1 "; 1 more wait behind it.",
+	  "Process {1} (why_mcapi) has that endpoint, and no provider of this process reaches it.",
+	  "Give both programs the same TAGWIRE_PROVIDERS and TAGWIRE_PORT."}},
 	{"no_descriptor",
 	 2,
 	 no_descriptor,

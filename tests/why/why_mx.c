@@ -165,6 +165,16 @@ static void given_up(int me, int n)
 	receive(3);
 }
 
+/* Rank 1 is of another job. */
+static void other_job(int me, int n)
+{
+	if (me == 1)
+		setenv("TAGWIRE_JOB", "why-other", 1);
+	if (me == 0)
+		given_up(me, n);
+	alone(me, n);
+}
+
 static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
@@ -236,7 +246,7 @@ static const struct whyt_case cases[] = {
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from "
 	  "endpoint 2 of this host.",
 	  "Endpoint 2 of this host has ended.",
-	  "Find out why it ended; the message will not come."}},
+	  "Find out why it ended; the receive waits for whoever connects."}},
 	{"killed_after_wrong_tag",
 	 2,
 	 wrong_tag,
@@ -271,6 +281,14 @@ static const struct whyt_case cases[] = {
 	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
 	  "open.",
 	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
+	{"other_job",
+	 2,
+	 other_job,
+	 0,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
+	  "endpoint 2 of this host.",
+	  "Process {1} (why_mx) has that endpoint, but in another job.",
+	  "Give both programs the same TAGWIRE_JOB."}},
 	{"many",
 	 64,
 	 many,
