@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -41,13 +43,16 @@ static void log_put(const char *line, size_t len)
 
 void tw_log(enum tw_log_level level, const char *fmt, ...)
 {
-	char line[512];
+	struct utsname host = {.nodename = "?"};
+	char line[600];
 	int n, error = errno; /* the caller's still */
 	va_list ap;
 
 	if ((unsigned)level > tw_settings.log)
 		return;
-	n = snprintf(line, sizeof(line), "tagwire[%d]: ", (int)tw_sys_pid());
+	syscall(SYS_uname, &host);
+	n = snprintf(line, sizeof(line), "tagwire[%.*s:%d]: ", (int)strcspn(host.nodename, "."),
+		     host.nodename, (int)tw_sys_pid());
 	va_start(ap, fmt);
 	n += vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/sys.h"
 #include "mx/mx_internal.h"
 
@@ -25,7 +26,7 @@ static mx_return_t errors_are_fatal(char *message, mx_return_t code)
 
 static mx_return_t errors_return(char *message, mx_return_t code)
 {
-	(void)message;
+	tw_log(TW_LOG_INFO, "%s", message);
 	return code;
 }
 
