@@ -140,6 +140,17 @@ int tw_nodes_next(const char **text, struct tw_nodes *out)
 	return 0;
 }
 
+/* Whether a range before `rest' has one of these numbers, too. */
+static bool nodes_overlap(const char *text, const char *rest, const struct tw_nodes *nodes)
+{
+	struct tw_nodes before;
+
+	while (tw_nodes_next(&text, &before) > 0 && text < rest)
+		if (before.first <= nodes->last && nodes->first <= before.last)
+			return true;
+	return false;
+}
+
 static int parse_nodes(const char *text, char *out)
 {
 	const char *rest = text;
@@ -147,7 +158,8 @@ static int parse_nodes(const char *text, char *out)
 	int found;
 
 	while ((found = tw_nodes_next(&rest, &nodes)) > 0)
-		;
+		if (nodes_overlap(text, rest, &nodes))
+			return -1;
 	return found < 0 ? found : parse_word(text, out, TW_SETTING_LIST_MAX);
 }
 
@@ -381,7 +393,7 @@ static void setting_explain(const struct setting *r, char *out, unsigned size)
 		[STR] = "a word of less than 64 bytes, without / and spaces",
 		[TRUST] = "a word of less than 64 bytes, without / and spaces",
 		[LIST] = "words with commas between them",
-		[NODES] = "numbers up to 4095 and hosts, like 0-3=alpha,4-7=beta",
+		[NODES] = "numbers up to 4095, each once, and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
 		[RANK] = "a rank, from 0 on, and the number of ranks, like 0/2",
 	};

@@ -16,8 +16,9 @@ static const struct {
 			  "its host and the interface to it must be up; see TAGWIRE_PROVIDERS and "
 			  "TAGWIRE_BOARDS in "
 			  "tagwire-settings(7)"},
-	[TW_S_REJECTED] = {"its side and this one do not authenticate each other",
-			   "a message of one of them says why, see tagwire-key(7)"},
+	[TW_S_REJECTED] = {"its side and this one do not accept each other",
+			   "a message of one of them says why: another key, see tagwire-key(7), or "
+			   "another TAGWIRE_NODES"},
 	[TW_S_ABORTED] = {"it has another version of Tagwire", "install the same on both hosts"},
 	[TW_S_NO_RESOURCES] =
 		{"a key, a descriptor or memory is missing, here or there",

@@ -93,9 +93,21 @@ bool tw_failure_explained(const struct tw_ep *ep, uint64_t where, enum tw_status
 	return ep->failure_of == where && ep->failure.why == why;
 }
 
+static bool failure_of_known(const struct tw_ep *ep, uint64_t where)
+{
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->addr.where == where && ep->peers[i]->state == TW_PEER_DOWN)
+			return true;
+	return false;
+}
+
 static const char *failure_cause(const struct tw_ep *ep, uint64_t where, enum tw_status why,
 				 const char **advice)
 {
+	if (why == TW_S_CLOSED && failure_of_known(ep, where)) {
+		*advice = "start its program again";
+		return "it was connected, and has ended";
+	}
 	if (!tw_failure_explained(ep, where, why))
 		return tw_failure_cause(why, advice);
 	*advice = ep->failure.advice;

@@ -5,6 +5,7 @@
  *	says busy		opens one id twice
  *	says busy-child		a child opens the id of its parent, which it names first
  *	says connect HOST ID FILTER	connects, once
+ *	says again ID PID	connects to that endpoint of a process, kills it, and connects again
  *	says to-closed		connects to an id of this host that is not open
  *	says exchange		mx_job_exchange()
  *	says early-peer, says early-connect	asks for a rank before that
@@ -39,6 +40,7 @@
  *	says member N		an MRAPI node that says so, and waits for the end of its input
  */
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +98,19 @@ static void connect_here(uint32_t more, uint32_t filter)
 	mx_get_endpoint_addr(endpoint, &me);
 	mx_decompose_endpoint_addr(me, &nic, &id);
 	connect_to(nic, id + more, filter);
+}
+
+/* Connects to a process, kills it, and connects until that fails. */
+static void connect_again(uint32_t id, pid_t peer)
+{
+	uint64_t nic;
+
+	open_any(1);
+	mx_board_number_to_nic_id(0, &nic);
+	connect_to(nic, id, 1);
+	kill(peer, SIGKILL);
+	for (;;)
+		connect_to(nic, id, 1);
 }
 
 static void await_end(void)
@@ -366,6 +381,8 @@ int main(int argc, char **argv)
 		open_any(1);
 		mx_hostname_to_nic_id(argv[2], &nic);
 		connect_to(nic, (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+	} else if (!strcmp(what, "again") && argc == 4) {
+		connect_again((uint32_t)atoi(argv[2]), (pid_t)atoi(argv[3]));
 	} else if (!strcmp(what, "to-closed")) {
 		connect_here(1, 1);
 	} else if (!strcmp(what, "exchange")) {
