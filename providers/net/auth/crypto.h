@@ -24,7 +24,7 @@ typedef bool tw_net_find_key(void *owner, const void *name, size_t len, uint8_t 
 #define TW_NET_TLS_VERSION 3
 struct tw_net_tls {
 	uint32_t version;
-	/* Once, before the others; false: the library does not start. */
+	/* Before the others, by one thread at a time; false: the library does not start. */
 	bool (*begin)(void);
 	/* SHA-256. */
 	bool (*digest)(uint8_t out[TW_NET_KEY], const void *data, size_t len);

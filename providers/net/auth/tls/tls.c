@@ -168,16 +168,21 @@ static bool restrict_to_keys(void)
 static bool tls_begin(void)
 {
 	TW_NOT_CANCELLED;
-	bool good;
-
+	if (ctx)
+		return true;
 	/* Other threads may be in here while the program exits. */
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
 	ERR_set_mark();
 	lib = OSSL_LIB_CTX_new();
 	ctx = lib ? SSL_CTX_new_ex(lib, NULL, TLS_method()) : NULL;
-	good = ctx && restrict_to_keys() && make_wire();
+	if (!ctx || !restrict_to_keys() || !make_wire()) {
+		SSL_CTX_free(ctx);
+		OSSL_LIB_CTX_free(lib);
+		ctx = NULL;
+		lib = NULL;
+	}
 	ERR_pop_to_mark();
-	return good;
+	return ctx;
 }
 
 static bool digest(uint8_t out[TW_NET_KEY], const void *data, size_t len)
