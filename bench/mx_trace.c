@@ -24,7 +24,9 @@ static const char help[] =
 	"to a file for ui.perfetto.dev or chrome://tracing, and prints a summary. Or does so\n"
 	"with what processes write that were started with TAGWIRE_TRACE=DIR.\n\n"
 	"  -o, --output FILE  the file; default mx_trace.json\n"
-	"  --svg FILE         the summary as a picture, too\n"
+	"  --svg FILE         the summary and a timeline as a picture, too\n"
+	"  --from MS          where the timeline begins; default 0, the first event\n"
+	"  --for MS           its length; default 0, to the last event\n"
 	"  --events N         events that each endpoint keeps, a power of two; default 256k\n"
 	"  -p, --job JOB      the traces of a running job\n"
 	"  --pid P            those of its process P\n"
@@ -35,6 +37,7 @@ static const char help[] =
 
 struct options {
 	const char *output, *svg, *job, *dir;
+	double from, length; /* ms, of the timeline */
 	uint32_t events, pid;
 	FILE *file, *picture;
 };
@@ -44,6 +47,8 @@ static void parse(struct options *o, int argc, char **argv)
 	const struct cli_option options[] = {
 		CLI_OPTION("output", TEXT, &o->output, .letter = 'o'),
 		CLI_TEXT("svg", &o->svg),
+		CLI_REAL("from", &o->from, 1e9),
+		CLI_REAL("for", &o->length, 1e9),
 		CLI_UINT("events", &o->events, 1024, 1 << 24),
 		CLI_OPTION("job", TEXT, &o->job, .letter = 'p'),
 		CLI_PID(&o->pid),
@@ -177,7 +182,7 @@ static void show(struct trace *t, const struct options *o)
 	trace_sum(&sums, t);
 	trace_chrome(t, o->file, o->output);
 	if (o->picture)
-		trace_svg(&sums, o->picture, o->svg);
+		trace_svg(&sums, o->picture, o->svg, o->from, o->length);
 	trace_report(&sums);
 	trace_sums_free(&sums);
 	printf("\n%s has the trace: open it in ui.perfetto.dev or chrome://tracing\n", o->output);

@@ -211,7 +211,7 @@ static void svg_close(FILE *f, const char *path)
 }
 
 /* The height stands before the body. */
-void trace_svg(const struct trace_sums *s, FILE *f, const char *path)
+void trace_svg(const struct trace_sums *s, FILE *f, const char *path, double from_ms, double ms)
 {
 	size_t len = 0;
 	char *body = NULL;
@@ -222,6 +222,7 @@ void trace_svg(const struct trace_sums *s, FILE *f, const char *path)
 	svg_endpoints(&o);
 	for (unsigned i = 0; i < sizeof matrices / sizeof *matrices; i++)
 		svg_matrix(&o, &matrices[i]);
+	o.y = trace_timeline(s->t, o.f, o.y + 2 * LINE, from_ms, ms);
 	svg_sizes(&o);
 	svg_protocols(&o);
 	svg_close(o.f, path);
@@ -229,7 +230,9 @@ void trace_svg(const struct trace_sums *s, FILE *f, const char *path)
 		WIDTH, o.y + LINE);
 	fputs("<style>text{font:12px sans-serif}.title{font-weight:bold}"
 	      ".figure{text-anchor:middle;font-size:11px}.cell,.messages{fill:#1f77b4}"
-	      ".unexpected{fill:#ff7f0e}.frame{fill:none;stroke:#999}</style>\n"
+	      ".unexpected{fill:#ff7f0e}.frame{fill:none;stroke:#999}.late{fill:#d62728}"
+	      ".underway{fill:#2ca02c}.waits{fill:#bbb}"
+	      ".message{stroke:#1f77b4;stroke-opacity:.6}</style>\n"
 	      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
 	      f);
 	fputs(body, f);

@@ -5,7 +5,7 @@
  *   rings.c    reads the files of base/trace.h     chrome.c   writes the trace event format
  *   match.c    finds both sides of each message    report.c   the summary as text
  *   sums.c     adds up                             svg.c      the summary as a picture
- *   clocks.c   aligns the clocks of several hosts
+ *   clocks.c   aligns the clocks of several hosts  timeline.c what happened when, in that picture
  */
 #ifndef BENCH_TRACE_H
 #define BENCH_TRACE_H
@@ -111,7 +111,9 @@ void trace_sum(struct trace_sums *s, const struct trace *t);
 void trace_sums_free(struct trace_sums *s);
 void trace_report(const struct trace_sums *s);
 /* Closes the file; ends the program if it cannot be written. */
-void trace_svg(const struct trace_sums *s, FILE *f, const char *path);
+void trace_svg(const struct trace_sums *s, FILE *f, const char *path, double from_ms, double ms);
+/* Draws the time from from_ms on, so many ms, or with 0 all that follows. Returns the y below. */
+double trace_timeline(const struct trace *t, FILE *f, double y, double from_ms, double ms);
 
 /* Memory of zeros; ends the program where there is none. */
 void *trace_alloc(size_t n, size_t size);
