@@ -213,12 +213,19 @@ static void find_server(struct bench *b, struct address *a)
 	a->endpoint_id = b->o.endpoint;
 }
 
-static void check_hello(const struct hello *h, const mx_status_t *status)
+/* Why the other end is no partner, or NULL. */
+static const char *hello_refused(const struct hello *h, const mx_status_t *status)
 {
+	static char text[64];
+
 	if (status->xfer_length != sizeof *h || h->magic != MAGIC)
-		bench_fail("the other end is another version");
-	if (strncmp(h->tool, bench_tool, sizeof h->tool) != 0)
-		bench_fail("the other end is another tool");
+		return "the other end is another version";
+	if (strncmp(h->tool, bench_tool, sizeof h->tool) == 0)
+		return NULL;
+	snprintf(text, sizeof text, "the other end is %.*s; both must be one tool",
+		 (int)strnlen(h->tool, sizeof h->tool), h->tool);
+	table_printable(text);
+	return text;
 }
 
 static void say_hello(struct bench *b)
@@ -239,21 +246,32 @@ static void accept_peer(struct bench *b)
 	uint64_t nic = 0;
 	mx_status_t status;
 	mx_request_t req;
+	const char *refused;
 	struct hello h;
 
 	bench_irecv(b, &h, sizeof h, BENCH_MATCH(BENCH_KIND_HELLO, 0), ALL, &req);
 	announce(b);
-	bench_block(b, &req, &status);
-	mx_decompose_endpoint_addr(status.source, &nic, &id);
-	connect_peer(b, nic, id);
-	say_hello(b);
-	check_hello(&h, &status);
+	for (;;) {
+		bench_block(b, &req, &status);
+		mx_decompose_endpoint_addr(status.source, &nic, &id);
+		connect_peer(b, nic, id);
+		refused = hello_refused(&h, &status);
+		if (refused && b->o.mode == BENCH_SERVER)
+			bench_irecv(b, &h, sizeof h, BENCH_MATCH(BENCH_KIND_HELLO, 0), ALL, &req);
+		say_hello(b);
+		if (!refused)
+			return;
+		if (b->o.mode != BENCH_SERVER)
+			bench_fail("%s", refused);
+		fprintf(stderr, "%s: %s\n", bench_tool, refused);
+	}
 }
 
 /* The client. */
 static void reach_peer(struct bench *b)
 {
 	struct address a;
+	const char *refused;
 	mx_status_t status;
 	mx_request_t req;
 	struct hello h;
@@ -263,7 +281,9 @@ static void reach_peer(struct bench *b)
 	bench_irecv(b, &h, sizeof h, BENCH_MATCH(BENCH_KIND_HELLO, 0), ALL, &req);
 	say_hello(b);
 	bench_block(b, &req, &status);
-	check_hello(&h, &status);
+	refused = hello_refused(&h, &status);
+	if (refused)
+		bench_fail("%s", refused);
 }
 
 static void close_endpoint(struct bench *b)
