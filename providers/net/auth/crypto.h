@@ -21,7 +21,9 @@ typedef bool tw_net_find_key(void *owner, const void *name, size_t len, uint8_t 
  * TLS 1.3 (RFC 8446) with a pre-shared key and Diffie-Hellman, over a socket that is not waited
  * for. A session belongs to one thread at a time. It does not close the socket.
  */
-#define TW_NET_TLS_VERSION 3
+#define TW_NET_TLS_VERSION 4
+#define TW_NET_TLS_WRITE                                                                           \
+	(64u << 10) /* most bytes of one write(): what one call of the system takes */
 struct tw_net_tls {
 	uint32_t version;
 	/* Before the others, by one thread at a time; false: the library does not start. */
@@ -42,9 +44,11 @@ struct tw_net_tls {
 	ssize_t (*recv)(void *session, void *data, size_t len);
 	/* All of it or nothing; every message of a session has the same length. */
 	bool (*send)(void *session, const void *data, size_t len);
+	/* Bytes that recv() has without the socket, which does not wake anybody for them. */
+	size_t (*pending)(void *session);
 	/*
-	 * All of it, of any length, or false with errno. After EAGAIN the next call has the same
-	 * bytes, and perhaps more behind them.
+	 * All of it, up to TW_NET_TLS_WRITE bytes, or false with errno. After EAGAIN the next call
+	 * has the same bytes, and perhaps more behind them.
 	 */
 	bool (*write)(void *session, const void *data, size_t len);
 	/* Bytes that only the two sides know (RFC 8446, 7.5), others for each label and context. */

@@ -76,8 +76,8 @@ bool tw_tcp_session(struct tw_tcp_path *p, int fd, bool calls)
 	static const char name[] = "path";
 	const struct tw_net_tls *tls = p->tokens.tls;
 
-	p->record = tls ? malloc(TW_TCP_RECORD) : NULL;
-	if (p->record)
+	p->text = tls ? malloc(TW_NET_TLS_WRITE) : NULL;
+	if (p->text)
 		p->session = calls ? tls->call(fd, name, sizeof(name), p->tokens.my_key)
 				   : tls->answer(fd, session_key, p);
 	return p->session != NULL;
@@ -97,30 +97,29 @@ void tw_tcp_session_end(struct tw_tcp_path *p)
 	if (p->session)
 		p->tokens.tls->end(p->session);
 	p->session = NULL;
-	free(p->record);
-	p->record = NULL;
+	free(p->text);
+	p->text = NULL;
 }
 
 /* The program's memory may be gone. */
-static bool record_add(struct tw_tcp_path *p, size_t at, const struct iovec *piece)
+static bool text_add(struct tw_tcp_path *p, size_t at, const struct iovec *piece)
 {
 	if (p->job)
-		return tw_guard_copy(true, p->record + at, piece->iov_base, piece->iov_len) ==
-		       TW_OK;
-	memcpy(p->record + at, piece->iov_base, piece->iov_len);
+		return tw_guard_copy(true, p->text + at, piece->iov_base, piece->iov_len) == TW_OK;
+	memcpy(p->text + at, piece->iov_base, piece->iov_len);
 	return true;
 }
 
-/* The next record; how long it is, 0 if memory is not there. */
-static size_t record_make(struct tw_tcp_path *p, const struct tw_cursor *from, size_t left)
+/* Copies the bytes that are encrypted next; how many, 0 if memory is not there. */
+static size_t text_make(struct tw_tcp_path *p, const struct tw_cursor *from, size_t left)
 {
 	struct iovec pieces[TW_TCP_HELD];
 	unsigned n =
-		tw_cursor_pieces(from, tw_min(left, (size_t)TW_TCP_RECORD), pieces, TW_TCP_HELD);
+		tw_cursor_pieces(from, tw_min(left, (size_t)TW_NET_TLS_WRITE), pieces, TW_TCP_HELD);
 	size_t len = 0;
 
 	for (unsigned i = 0; i < n; len += pieces[i++].iov_len)
-		if (!record_add(p, len, &pieces[i]))
+		if (!text_add(p, len, &pieces[i]))
 			return 0;
 	return len;
 }
@@ -134,11 +133,11 @@ ssize_t tw_tcp_session_send(struct tw_tcp_path *p, const struct iovec *iov, unsi
 	for (unsigned i = 0; i < n; i++)
 		left += iov[i].iov_len;
 	while (left) {
-		size_t len = record_make(p, &from, left);
+		size_t len = text_make(p, &from, left);
 
 		if (!len)
 			errno = EFAULT;
-		if (!len || !p->tokens.tls->write(p->session, p->record, len))
+		if (!len || !p->tokens.tls->write(p->session, p->text, len))
 			return done ? done : -1;
 		tw_cursor_advance(&from, len);
 		done += (ssize_t)len;
@@ -150,4 +149,9 @@ ssize_t tw_tcp_session_send(struct tw_tcp_path *p, const struct iovec *iov, unsi
 ssize_t tw_tcp_session_recv(struct tw_tcp_path *p, void *data, size_t len)
 {
 	return p->tokens.tls->recv(p->session, data, len);
+}
+
+bool tw_tcp_session_pending(const struct tw_tcp_path *p)
+{
+	return p->session && p->tokens.tls->pending(p->session) > 0;
 }

@@ -193,7 +193,8 @@ static size_t in_room(const struct tw_tcp_path *p)
 static bool in_fetch(struct tw_tcp_path *p)
 {
 	struct iovec iov[TW_TCP_IOV + 1];
-	unsigned n = p->in_at == p->in_len && !p->session ? target(p, iov) : 0;
+	/* OpenSSL copies: it must be memory that is there. */
+	unsigned n = p->in_at == p->in_len && (!p->session || p->in_op) ? target(p, iov) : 0;
 	struct msghdr m = {.msg_iov = iov};
 	uint64_t direct = 0, want;
 	ssize_t got;
@@ -237,4 +238,6 @@ void tw_tcp_read(struct tw_tcp_path *p)
 		if (p->freed || tw_tcp_stuck(p))
 			break;
 	}
+	if (!p->freed && !tw_tcp_stuck(p) && tw_tcp_session_pending(p))
+		tw_list_add_tail(&p->t->stuck, &p->stuck);
 }

@@ -92,15 +92,20 @@ static void flush_busy(struct tw_tcp *t, bool full)
 	}
 }
 
-/* Offers the packets once more that could not be taken. Other paths do not wait for that. */
+/* Passes on what could not be before. Other paths do not wait for that. */
 static void offer_again(struct tw_tcp *t)
 {
 	unsigned count = 0;
 
 	tw_list_walk(&t->stuck, struct tw_tcp_path, p, stuck)
 		count++;
-	for (; count && !tw_list_empty(&t->stuck); count--)
-		tw_tcp_parse(tw_list_first(&t->stuck, struct tw_tcp_path, stuck));
+	for (; count && !tw_list_empty(&t->stuck); count--) {
+		struct tw_tcp_path *p = tw_list_first(&t->stuck, struct tw_tcp_path, stuck);
+
+		tw_tcp_parse(p);
+		if (!p->freed && tw_tcp_session_pending(p))
+			tw_tcp_read(p);
+	}
 }
 
 static void tcp_do_progress(void *instance)

@@ -27,7 +27,6 @@
  * shortest records, of a head, take up to twice as many blocks of the cipher as they have of data.
  */
 #define TW_TCP_KEY_BYTES ((int64_t)1 << 37)
-#define TW_TCP_RECORD 16384u /* bytes of a session's record (RFC 8446, 5.1) */
 #define TW_TCP_PACKET ((uint32_t)TW_DRIVER_PACKET)
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
 #define TW_TCP_OUT (80u << 10)	   /* bytes queued while the system takes no more */
@@ -124,7 +123,7 @@ struct tw_tcp_path {
 	const struct tw_tcp_board *board;
 	struct tw_list node;  /* of t->paths, or of t->freed_paths */
 	struct tw_list busy;  /* of t->busy while something waits to leave */
-	struct tw_list stuck; /* of t->stuck while a packet of it could not be taken */
+	struct tw_list stuck; /* of t->stuck while something received was not passed on */
 	bool freed;
 	bool tx_shutdown; /* nothing more is sent */
 	bool ended;	  /* nothing more is received */
@@ -159,7 +158,7 @@ struct tw_tcp_path {
 	int64_t key_left; /* bytes that its key may encrypt yet */
 	bool by_session;  /* OpenSSL encrypts, not the kernel */
 	void *session;	  /* it, once the hello has passed */
-	uint8_t *record;
+	uint8_t *text;	  /* what it encrypts next */
 };
 
 /* A connection whose hello is not complete yet. */
@@ -229,8 +228,10 @@ enum tw_err tw_tcp_session_shake(struct tw_tcp_path *p);
 void tw_tcp_session_end(struct tw_tcp_path *p);
 /* As sendmsg(2); after a part or EAGAIN the same bytes come first in the next call. */
 ssize_t tw_tcp_session_send(struct tw_tcp_path *p, const struct iovec *iov, unsigned n);
-/* As recv(2); with room for a record nothing is left behind that poll(2) does not see. */
+/* As recv(2); what did not fit is left behind, see tw_tcp_session_pending(). */
 ssize_t tw_tcp_session_recv(struct tw_tcp_path *p, void *data, size_t len);
+/* Whether it has bytes for which no event comes. */
+bool tw_tcp_session_pending(const struct tw_tcp_path *p);
 
 /* out.c */
 enum tw_err tw_tcp_send(void *path, struct tw_net_packet *packet, bool more);

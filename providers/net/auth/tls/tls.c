@@ -18,6 +18,10 @@
 
 #define SHAKE_MAX 4096 /* bytes of a handshake: a stranger's may not fill the memory */
 
+#define RECORD_MORE 256 /* bytes of a record that are not its content, at most (RFC 8446, 5.2) */
+#define OUT_ROOM                                                                                   \
+	(TW_NET_TLS_WRITE + (TW_NET_TLS_WRITE / SSL3_RT_MAX_PLAIN_LENGTH + 1) * RECORD_MORE)
+
 static const unsigned char id_context[] = "tagwire";
 
 static OSSL_LIB_CTX *lib;
@@ -33,6 +37,11 @@ struct session {
 	bool again, closed;
 	int error;  /* of the system, or 0 */
 	bool stuck; /* the last message has not left, or only a part of it */
+	/* Records of tls_write(), which leave together. */
+	uint8_t *out;
+	size_t out_at, out_len;
+	size_t taken; /* bytes that they have, of the write that has not ended */
+	bool gathers;
 	/* A caller's. */
 	uint8_t key[TW_NET_KEY];
 	void *name;
@@ -83,8 +92,34 @@ static int wire_write(BIO *bio, const char *data, int len)
 {
 	struct session *s = BIO_get_data(bio);
 
-	return tls_ended(bio, s, tw_sys_send(s->fd, data, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL),
+	if (s->gathers && (size_t)len <= OUT_ROOM - s->out_len) {
+		memcpy(s->out + s->out_len, data, (size_t)len);
+		s->out_len += (size_t)len;
+		return tls_ended(bio, s, len, 0);
+	}
+	/* A record that overtook others would end the connection. */
+	if (s->out_len)
+		errno = ENOBUFS;
+	return tls_ended(bio, s,
+			 s->out_len ? -1
+				    : tw_sys_send(s->fd, data, (size_t)len,
+						  MSG_DONTWAIT | MSG_NOSIGNAL),
 			 BIO_FLAGS_WRITE);
+}
+
+/* Sends the records that were gathered; false with errno if some are left. */
+static bool wire_flush(struct session *s)
+{
+	while (s->out_at < s->out_len) {
+		ssize_t n = tw_sys_send(s->fd, s->out + s->out_at, s->out_len - s->out_at,
+					MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0)
+			return false;
+		s->out_at += (size_t)n;
+	}
+	s->out_at = s->out_len = 0;
+	return true;
 }
 
 static long wire_ctrl(BIO *bio, int what, long value, void *data)
@@ -201,6 +236,7 @@ static void session_end(void *session)
 	SSL_free(s->ssl);
 	OPENSSL_cleanse(s->key, sizeof(s->key));
 	free(s->name);
+	free(s->out);
 	free(s);
 }
 
@@ -321,11 +357,40 @@ static bool tls_write(void *session, const void *data, size_t len)
 {
 	TW_NOT_CANCELLED;
 	struct session *s = session;
-	bool good = write_one(s, data, len);
+	bool good;
 
-	if (!good)
-		errno = s->again ? EAGAIN : s->error ? s->error : EPIPE;
-	return good;
+	if (!s->out)
+		s->out = malloc(OUT_ROOM);
+	if (!s->out) {
+		errno = ENOMEM;
+		return false;
+	}
+	if (!wire_flush(s))
+		return false;
+	/* The caller did not know that they were taken. */
+	data = (const uint8_t *)data + s->taken;
+	len -= s->taken;
+	s->taken = 0;
+	if (!len)
+		return true;
+	s->gathers = true;
+	good = write_one(s, data, len);
+	s->gathers = false;
+	if (!good) {
+		errno = s->error ? s->error : EPIPE;
+		return false;
+	}
+	if (wire_flush(s))
+		return true;
+	s->taken = len;
+	return false;
+}
+
+static size_t tls_pending(void *session)
+{
+	const struct session *s = session;
+
+	return (size_t)SSL_pending(s->ssl);
 }
 
 static bool secret(void *session, const char *of, const void *context, size_t context_len,
@@ -348,6 +413,7 @@ const struct tw_net_tls tw_net_tls = {
 	.shake = shake,
 	.recv = tls_receive,
 	.send = transmit,
+	.pending = tls_pending,
 	.write = tls_write,
 	.secret = secret,
 	.end = session_end,
