@@ -6,9 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "../cli.h"
 #include "trace.h"
 
 #define LEFT 110
@@ -163,8 +161,13 @@ double trace_timeline(const struct trace *t, FILE *f, double y, double from_ms, 
 	char title[128];
 
 	l.until = ms > 0 ? l.from + ms * 1e3 : timeline_end(t);
-	if (l.until <= l.from)
-		bench_fail("the trace ends after %.3f ms", timeline_end(t) / 1e3);
+	if (l.until <= l.from) {
+		fprintf(f,
+			"<text x=\"10\" y=\"%.1f\" class=\"title\">The trace ends after %.3f "
+			"ms</text>\n",
+			y, timeline_end(t) / 1e3);
+		return y;
+	}
 	l.spent = trace_alloc((size_t)t->n * COLUMNS, sizeof *l.spent);
 	snprintf(title, sizeof title,
 		 "From %.3f to %.3f ms: where each endpoint waited, and messages", l.from / 1e3,
