@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "cli.h"
 #include "table.h"
+#include "why/together.h"
 #include "why/why.h"
 
 const char bench_tool[] = "mx_why";
@@ -20,6 +21,9 @@ static const char help[] =
 	"lists what is pending. Looks at all programs that use Tagwire on this host, or\n"
 	"at those of a job (TAGWIRE_JOB, or the name that a launcher gave it). They run\n"
 	"on and do not notice. Exit code: 3 if something waits without end, 0 if not.\n\n"
+	"  --together     one mx_why on each host, as ranks of a job: rank 0 explains all\n"
+	"                 hosts; see tagwire-launch(7)\n"
+	"  --timeout S    seconds for which it waits for another rank; default 30\n"
 	"  --pid P        what this process waits for\n"
 	"  --interval S   seconds between the two readings; default 0.2\n"
 	"  --all          list everything, not only the oldest three of each process\n"
@@ -30,8 +34,15 @@ static const char help[] =
 #define OLDEST 3 /* waits of a process that are listed */
 #define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
 
+/* Those of several hosts begin with the host. */
+#define PROCESS                                                                                    \
+	{"host", "host", "%s"},                                                                    \
+	{                                                                                          \
+		"pid", "pid", "%" PRIu64                                                           \
+	}
+
 static const struct table_column process_columns[] = {
-	{"pid", "pid", "%" PRIu64},
+	PROCESS,
 	{"program", "program", "%s"},
 	{"name", "name", "%s"},
 	{"state", "state", "%s"},
@@ -39,7 +50,7 @@ static const struct table_column process_columns[] = {
 	{"waits_for", "waits for", "%s"},
 };
 static const struct table_column wait_columns[] = {
-	{"pid", "pid", "%" PRIu64},
+	PROCESS,
 	{"request", "request", "%s"},
 	{"other", "other side", "%s"},
 	{"match", "match", "%s"},
@@ -50,37 +61,54 @@ static const struct table_column wait_columns[] = {
 	{"seconds", "at least s", "%.1f"},
 };
 static const struct table_column message_columns[] = {
-	{"pid", "pid", "%" PRIu64},	{"from", "from", "%s"},		{"match", "match", "%s"},
-	{"bytes", "bytes", "%" PRIu64}, {"why", "why unmatched", "%s"},
+	PROCESS,
+	{"from", "from", "%s"},
+	{"match", "match", "%s"},
+	{"bytes", "bytes", "%" PRIu64},
+	{"why", "why unmatched", "%s"},
 };
 static const struct table_column peer_columns[] = {
-	{"pid", "pid", "%" PRIu64},    {"peer", "peer", "%s"},
-	{"trouble", "trouble", "%s"},  {"credits", "credits", "%" PRIu64},
+	PROCESS,
+	{"peer", "peer", "%s"},
+	{"trouble", "trouble", "%s"},
+	{"credits", "credits", "%" PRIu64},
 	{"granted", "of", "%" PRIu64},
+};
+static const struct table_column host_columns[] = {
+	{"rank", "rank", "%" PRIu64},
+	{"host", "host", "%s"},
+	{"processes", "processes", "%" PRIu64},
+	{"state", "state", "%s"},
 };
 
 struct options {
 	const char *job;
 	pid_t pid;
-	double interval;
-	bool all;
+	double interval, timeout;
+	bool all, together;
 	enum table_format format;
 };
 
 static void parse(struct options *o, int argc, char **argv)
 {
 	const struct cli_option options[] = {
-		CLI_PID(&o->pid),	 CLI_REAL("interval", &o->interval, 3600),
-		CLI_SET("all", &o->all), CLI_JSON(&o->format),
+		CLI_PID(&o->pid),
+		CLI_REAL("interval", &o->interval, 3600),
+		CLI_SET("all", &o->all),
+		CLI_JSON(&o->format),
+		CLI_SET("together", &o->together),
+		CLI_REAL("timeout", &o->timeout, 86400),
 		{.name = NULL},
 	};
 
-	*o = (struct options){.interval = 0.2};
+	*o = (struct options){.interval = 0.2, .timeout = 30};
 	bench_cli(argc, argv, options, help);
 	if (optind < argc)
 		o->job = argv[optind++];
 	if (optind < argc)
 		bench_usage("only one job at a time");
+	if (o->pid && o->together)
+		bench_usage("--pid and --together exclude each other");
 }
 
 /* Without rows there is no heading. */
@@ -90,10 +118,27 @@ static void close_table(struct table *t)
 		table_close(t);
 }
 
-static void begin_row(struct table *t, const struct why_proc *p)
+static void begin_lines(const struct table *t)
 {
 	if (t->ncells == 0 && t->at == 0 && t->format == TABLE_PLAIN)
 		putchar('\n');
+}
+
+/* A table whose rows begin with a process. */
+static void open_table(struct table *t, const struct options *o, const char *kind,
+		       const struct table_column *columns, unsigned n)
+{
+	unsigned skip = !o->together;
+
+	table_open_kind(t, o->format, kind, columns + skip, n - skip);
+}
+
+static void begin_row(const struct options *o, struct table *t, const struct why_graph *g,
+		      const struct why_proc *p)
+{
+	begin_lines(t);
+	if (o->together)
+		table_text(t, g->now->hosts[p->host].name);
 	table_count(t, (uint64_t)p->pid);
 }
 
@@ -107,21 +152,21 @@ static void put_hex(struct table *t, uint64_t value)
 
 /* Processes --------------------------------------------------------------- */
 
-static const char *mood_text(const struct why_actor *a)
+static const char *mood_text(const struct why_proc *p)
 {
-	switch (a->mood) {
+	switch (p->mood) {
 	case WHY_GOES_ON:
 		return "goes on";
 	case WHY_BLOCKED:
-		return a->polls ? "waits, polling" : "waits";
+		return p->polls ? "waits, polling" : "waits";
 	case WHY_SILENT:
-		return a->computes ? "computes" : "sleeps elsewhere";
+		return p->computes ? "computes" : "sleeps elsewhere";
 	case WHY_IDLE:
 		return "polls";
 	case WHY_STOPPED:
 		return "stopped";
 	default:
-		return a->now->denied ? "no right to read it" : "another version";
+		return p->denied ? "no right to read it" : "another version";
 	}
 }
 
@@ -130,24 +175,24 @@ static void show_processes(const struct options *o, const struct why_graph *g)
 	char text[WHY_TEXT];
 	struct table t;
 
-	table_open_kind(&t, o->format, "process", process_columns, COUNT(process_columns));
+	open_table(&t, o, "process", process_columns, COUNT(process_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_actor *a = &g->actors[i];
 
 		if (!why_is_shown(g, i))
 			continue;
-		begin_row(&t, a->now);
+		begin_row(o, &t, g, a->now);
 		table_text(&t, a->now->program);
 		why_name(g->now, (int)i, text);
 		table_text(&t, text);
-		table_text(&t, mood_text(a));
-		if (a->mood == WHY_GOES_ON)
+		table_text(&t, mood_text(a->now));
+		if (a->now->mood == WHY_GOES_ON)
 			table_none(&t);
 		else
-			table_real(&t, a->since);
-		if (a->mood == WHY_BLOCKED && a->next >= 0)
+			table_real(&t, a->now->since);
+		if (a->now->mood == WHY_BLOCKED && a->next >= 0)
 			why_name(g->now, a->next, text);
-		if (a->mood == WHY_BLOCKED && a->next >= 0)
+		if (a->now->mood == WHY_BLOCKED && a->next >= 0)
 			table_text(&t, text);
 		else
 			table_none(&t);
@@ -171,10 +216,10 @@ static void put_other(struct table *t, const struct why_graph *g, const struct w
 	table_text(t, text);
 }
 
-static void show_wait(struct table *t, const struct why_graph *g, const struct why_actor *a,
-		      const struct why_wait *w)
+static void show_wait(const struct options *o, struct table *t, const struct why_graph *g,
+		      const struct why_actor *a, const struct why_wait *w)
 {
-	begin_row(t, a->now);
+	begin_row(o, t, g, a->now);
 	table_text(t, why_kind_text(w->kind));
 	put_other(t, g, a, w);
 	if (w->kind >= WHY_MUTEX) {
@@ -192,7 +237,7 @@ static void show_wait(struct table *t, const struct why_graph *g, const struct w
 	}
 	table_count(t, w->len);
 	table_count(t, w->moved);
-	table_text(t, w->state);
+	table_text(t, why_state_text(w->state));
 	table_real(t, w->age);
 }
 
@@ -210,7 +255,7 @@ static void show_waits(const struct options *o, const struct why_graph *g)
 {
 	struct table t;
 
-	table_open_kind(&t, o->format, "request", wait_columns, COUNT(wait_columns));
+	open_table(&t, o, "request", wait_columns, COUNT(wait_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 		const struct why_wait **waits;
@@ -224,7 +269,7 @@ static void show_waits(const struct options *o, const struct why_graph *g)
 			waits[k] = &p->waits[k];
 		qsort(waits, p->nwaits, sizeof *waits, by_order);
 		for (unsigned k = 0; k < p->nwaits && (o->all || k < OLDEST); k++)
-			show_wait(&t, g, &g->actors[i], waits[k]);
+			show_wait(o, &t, g, &g->actors[i], waits[k]);
 		free(waits);
 	}
 	close_table(&t);
@@ -264,7 +309,7 @@ static void show_messages(const struct options *o, const struct why_graph *g)
 	char text[WHY_TEXT];
 	struct table t;
 
-	table_open_kind(&t, o->format, "message", message_columns, COUNT(message_columns));
+	open_table(&t, o, "message", message_columns, COUNT(message_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 
@@ -272,7 +317,7 @@ static void show_messages(const struct options *o, const struct why_graph *g)
 			for (unsigned k = 0; k < p->eps[e].nunexp && (o->all || k < OLDEST); k++) {
 				const struct why_unexp *u = &p->eps[e].unexp[k];
 
-				begin_row(&t, p);
+				begin_row(o, &t, g, p);
 				why_where_text(g->now, &p->eps[e], u->from, text);
 				table_text(&t, text);
 				put_hex(&t, u->match);
@@ -302,7 +347,7 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 	char text[WHY_TEXT];
 	struct table t;
 
-	table_open_kind(&t, o->format, "peer", peer_columns, COUNT(peer_columns));
+	open_table(&t, o, "peer", peer_columns, COUNT(peer_columns));
 	for (unsigned i = 0; i < g->now->n; i++) {
 		const struct why_proc *p = g->actors[i].now;
 
@@ -312,7 +357,7 @@ static void show_peers(const struct options *o, const struct why_graph *g)
 
 				if (!trouble(peer))
 					continue;
-				begin_row(&t, p);
+				begin_row(o, &t, g, p);
 				why_where_text(g->now, &p->eps[e], peer->where, text);
 				table_text(&t, text);
 				table_text(&t, trouble(peer));
@@ -346,6 +391,58 @@ static void show_verdict(const struct options *o, char sentences[3][WHY_TEXT], b
 	table_close(&t);
 }
 
+/* Hosts -------------------------------------------------------------------- */
+
+static const char *state_text(enum together_state state)
+{
+	switch (state) {
+	case TOGETHER_SEEN:
+		return "looked at";
+	case TOGETHER_TWICE:
+		return "sees the processes of another rank";
+	case TOGETHER_GARBLED:
+		return "another version";
+	default:
+		return "did not come";
+	}
+}
+
+/* The rest is explained without them. */
+static void warn(const struct together *t)
+{
+	for (uint32_t i = 1; i < t->size; i++) {
+		const struct together_rank *r = &t->ranks[i];
+
+		if (r->state == TOGETHER_MISSING)
+			fprintf(stderr,
+				"%s: rank %" PRIu32 ", %s, did not come within %g seconds: its "
+				"host is left out\n",
+				bench_tool, i, r->host, t->timeout);
+		else if (r->state == TOGETHER_GARBLED)
+			fprintf(stderr,
+				"%s: rank %" PRIu32 ", %s, is another version of %s: its host is "
+				"left out\n",
+				bench_tool, i, r->host, bench_tool);
+	}
+}
+
+static void show_hosts(const struct options *o, const struct together *together)
+{
+	struct table t;
+
+	table_open_kind(&t, o->format, "host", host_columns, COUNT(host_columns));
+	for (uint32_t i = 0; i < together->size; i++) {
+		const struct together_rank *r = &together->ranks[i];
+
+		begin_lines(&t);
+		table_count(&t, i);
+		table_text(&t, r->host);
+		table_count(&t, r->nprocs);
+		table_text(&t, state_text(r->state));
+	}
+	close_table(&t);
+}
+
 static void pause_for(double seconds)
 {
 	struct timespec t = {.tv_sec = (time_t)seconds};
@@ -354,31 +451,69 @@ static void pause_for(double seconds)
 	nanosleep(&t, NULL);
 }
 
+static void must_be_there(const struct options *o)
+{
+	struct why_facts f;
+
+	why_read(&f, o->job, o->pid);
+	if (!f.n)
+		bench_fail("process %d does not use Tagwire%s", (int)o->pid,
+			   f.scan.denied ? ", or may not be looked into" : "");
+	why_free(&f);
+}
+
+static void fail_empty(const struct options *o, const struct why_facts *f)
+{
+	bool denied = false;
+
+	for (unsigned i = 0; i < f->nhosts; i++)
+		denied |= f->hosts[i].denied;
+	bench_fail("no program of %s%s uses Tagwire on %s%s", o->job ? "job " : "this user",
+		   o->job ? o->job : "", f->nhosts > 1 ? "these hosts" : "this host",
+		   denied ? ", of those that may be looked into" : "");
+}
+
+/* Two readings, and what they say alike. */
+static void read_host(const struct options *o, const struct together *t, struct why_facts *now)
+{
+	struct why_facts before;
+
+	/* Of the others it may wait for one. */
+	why_read(&before, o->job, 0);
+	if (o->together)
+		together_leave_out(t, &before);
+	if (!before.n && !o->together)
+		fail_empty(o, &before);
+	pause_for(o->interval);
+	why_read(now, o->job, 0);
+	if (o->together)
+		together_leave_out(t, now);
+	why_settle(&before, now);
+	why_free(&before);
+}
+
 int main(int argc, char **argv)
 {
 	static char sentences[3][WHY_TEXT];
-	struct why_facts before, now;
+	struct together together = {.rank = 0};
+	struct why_facts now;
 	struct why_graph g;
 	struct options o;
 	bool waits;
 
 	parse(&o, argc, argv);
-	if (o.pid) {
-		why_read(&before, o.job, o.pid);
-		if (!before.n)
-			bench_fail("process %d does not use Tagwire%s", (int)o.pid,
-				   before.scan.denied ? ", or may not be looked into" : "");
-		why_free(&before);
-	}
-	/* Of the others it may wait for one. */
-	why_read(&before, o.job, 0);
-	if (!before.n)
-		bench_fail("no program of %s%s uses Tagwire on this host%s",
-			   o.job ? "job " : "this user", o.job ? o.job : "",
-			   before.scan.denied ? ", of those that may be looked into" : "");
-	pause_for(o.interval);
-	why_read(&now, o.job, 0);
-	why_graph(&g, &before, &now);
+	if (o.pid)
+		must_be_there(&o);
+	if (o.together)
+		together_begin(&together, o.timeout);
+	read_host(&o, &together, &now);
+	if (o.together && !together_end(&together, &now))
+		return 0;
+	if (o.together)
+		warn(&together);
+	if (!now.n && o.together)
+		fail_empty(&o, &now);
+	why_graph(&g, &now);
 	g.only = o.pid;
 	waits = why_verdict(&g, sentences);
 	show_verdict(&o, sentences, waits);
@@ -386,8 +521,9 @@ int main(int argc, char **argv)
 	show_waits(&o, &g);
 	show_messages(&o, &g);
 	show_peers(&o, &g);
+	if (o.together)
+		show_hosts(&o, &together);
 	free(g.actors);
-	why_free(&before);
 	why_free(&now);
 	bench_output_end();
 	return waits ? EXIT_WAITS : 0;

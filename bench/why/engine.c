@@ -105,14 +105,11 @@ static bool see_unexp(void *arg, uint64_t node)
 	return ep->nunexp < MOST_UNEXP;
 }
 
-static const char *const state_texts[TW_NXFERS] = {
-	[TW_XFER_UNMATCHED] = "sent, unmatched",
-	[TW_XFER_ANNOUNCED] = "announced",
-	[TW_XFER_SENDING] = "sending",
-	[TW_XFER_COPYING] = "data arrives",
-	[TW_XFER_GETTING] = "getting",
-	[TW_XFER_DRAINING] = "getting",
-	[TW_XFER_ASKING] = "asking for the window",
+static const enum why_state states[TW_NXFERS] = {
+	[TW_XFER_UNMATCHED] = WHY_IS_UNMATCHED, [TW_XFER_ANNOUNCED] = WHY_IS_ANNOUNCED,
+	[TW_XFER_SENDING] = WHY_IS_SENDING,	[TW_XFER_COPYING] = WHY_IS_COPYING,
+	[TW_XFER_GETTING] = WHY_IS_GETTING,	[TW_XFER_DRAINING] = WHY_IS_GETTING,
+	[TW_XFER_ASKING] = WHY_IS_ASKING,
 };
 
 /* What a request waits for, if it is pending. False: it is not. */
@@ -167,15 +164,15 @@ static void add_request(struct peek *m, struct why_proc *p, struct why_ep *ep, u
 	w->mask = UINT64_MAX;
 	w->len = r->kind == TW_RECV ? r->len : r->msg_len;
 	w->to = peer ? peer->where : 0;
-	w->state = r->state < TW_NXFERS && state_texts[r->state] ? state_texts[r->state] : "queued";
+	w->state = r->state < TW_NXFERS ? states[r->state] : WHY_IS_QUEUED;
 	if (kind == WHY_CONNECT) {
 		w->to = r->other.where;
-		w->state = "connecting";
+		w->state = WHY_IS_CONNECTING;
 	} else if (kind == WHY_RECV) {
 		w->match = r->posted.key;
 		w->mask = r->posted.mask;
 		w->order = r->posted.seq;
-		w->state = "posted";
+		w->state = WHY_IS_POSTED;
 		if (r->extra & TW_X_DIRECTED && !peek(m, address(r->from), &w->to, sizeof w->to))
 			w->to = 0;
 	} else if (r->kind == TW_SEND && kind != WHY_MOVING) {
@@ -241,11 +238,11 @@ bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned 
 	if (!peek_list(m, address(e.match) + offsetof(struct tw_match_head, all), MOST_UNEXP,
 		       see_unexp, &walk))
 		return false;
-	if (strcmp(ep->e->interface, "mcapi") == 0)
+	if (strcmp(ep->interface, "mcapi") == 0)
 		why_mcapi(m, p, index, address(e.owner));
-	if (strcmp(ep->e->interface, "panda") == 0)
+	if (strcmp(ep->interface, "panda") == 0)
 		why_panda(m, p, ep, index, address(e.owner));
-	if (strcmp(ep->e->interface, "mrapi") == 0)
+	if (strcmp(ep->interface, "mrapi") == 0)
 		why_mrapi(m, p, index, address(e.owner));
 	return true;
 }

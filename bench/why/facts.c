@@ -4,11 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../cli.h"
 #include "base/settings.h"
 #include "engine/layout.h"
 #include "why.h"
+
+void *why_room(void *array, unsigned n, size_t size)
+{
+	/* A power of two, or none, is full. */
+	if (n & (n - 1))
+		return array;
+	array = realloc(array, (n ? 2 * (size_t)n : 1) * size);
+	if (!array)
+		bench_fail("no memory");
+	return array;
+}
 
 struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind)
 {
@@ -16,13 +28,7 @@ struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind)
 
 	if (p->nwaits == WHY_MAX_WAITS)
 		return NULL;
-	if ((p->nwaits & (p->nwaits - 1)) == 0) {
-		size_t n = p->nwaits ? 2 * (size_t)p->nwaits : 1;
-
-		p->waits = realloc(p->waits, n * sizeof *p->waits);
-		if (!p->waits)
-			bench_fail("no memory");
-	}
+	p->waits = why_room(p->waits, p->nwaits, sizeof *p->waits);
 	w = &p->waits[p->nwaits++];
 	*w = (struct why_wait){.kind = kind};
 	return w;
@@ -92,7 +98,7 @@ static bool launched_in(const char *job, const char *all, size_t len)
 	return false;
 }
 
-/* State, processor time and place in the kernel. */
+/* State and processor time. */
 static void read_state(struct why_proc *p)
 {
 	unsigned long user = 0, kernel = 0;
@@ -105,7 +111,6 @@ static void read_state(struct why_proc *p)
 			 &user, &kernel) < 3)
 		p->state = 'X';
 	p->cpu = user + kernel;
-	read_file(p->pid, "wchan", p->wchan, sizeof p->wchan);
 	read_file(p->pid, "comm", p->program, sizeof p->program);
 	p->program[strcspn(p->program, "\n")] = 0;
 	table_printable(p->program);
@@ -141,11 +146,16 @@ static void read_fence(struct peek *m, struct why_proc *p, unsigned index)
 	snprintf(p->rank, sizeof p->rank, "%u", f.rank);
 	w->ep = index;
 	w->id = f.round;
-	w->state = "entered";
+	w->state = WHY_IS_ENTERED;
 	snprintf(w->call, sizeof w->call, "%.*s", (int)sizeof f.call, f.call);
 	table_printable(w->call);
 	memcpy(w->ranks, f.missing, sizeof w->ranks);
 	w->nranks = f.nmissing;
+}
+
+static uint64_t where_of(const struct scan_entry *e)
+{
+	return e->stats.nic_id << 16 | e->stats.endpoint_id;
 }
 
 static void read_endpoint(struct why_proc *p, unsigned index)
@@ -155,7 +165,8 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 	struct peek m = {.pid = p->pid};
 
 	ep->job = ep->e->stats.job;
-	ep->where = ep->e->stats.nic_id << 16 | ep->e->stats.endpoint_id;
+	ep->where = where_of(ep->e);
+	memcpy(ep->interface, ep->e->interface, sizeof ep->interface);
 	if (!ep->e->stats.self || ep->e->stats.layout != tw_layout()) {
 		ep->access = WHY_VERSION;
 		return;
@@ -184,9 +195,7 @@ static struct why_proc *add_process(struct why_facts *f, pid_t pid, bool joined)
 		free(all);
 		return NULL;
 	}
-	f->procs = realloc(f->procs, (f->n + 1) * sizeof *f->procs);
-	if (!f->procs)
-		bench_fail("no memory");
+	f->procs = why_room(f->procs, f->n, sizeof *f->procs);
 	p = &f->procs[f->n++];
 	*p = (struct why_proc){.pid = pid};
 	read_rank(p, all, len);
@@ -315,6 +324,48 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
+static void add_opens(struct why_facts *f)
+{
+	for (unsigned i = 0; i < f->scan.n; i++) {
+		const struct scan_entry *e = f->scan.entries[i];
+		struct why_open *o;
+
+		f->opens = why_room(f->opens, f->nopens, sizeof *f->opens);
+		o = &f->opens[f->nopens++];
+		*o = (struct why_open){.pid = e->pid, .where = where_of(e), .job = e->stats.job};
+		memcpy(o->program, e->program, sizeof o->program);
+		table_printable(o->program);
+	}
+}
+
+/* Processes are numbered, and seen, as in a PID namespace of a system that was booted. */
+static uint64_t view(void)
+{
+	char text[64] = "";
+	uint64_t hash = TW_HASH_START;
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (f && fgets(text, sizeof text, f))
+		hash = tw_hash_text(hash, text);
+	if (f)
+		fclose(f);
+	text[0] = 0;
+	(void)!readlink("/proc/self/ns/pid", text, sizeof text - 1);
+	return tw_hash_text(hash, text);
+}
+
+static void name_host(struct why_facts *f)
+{
+	struct why_host *h = why_room(NULL, 0, sizeof *h);
+
+	*h = (struct why_host){.view = view(), .denied = f->scan.denied};
+	gethostname(h->name, sizeof h->name - 1);
+	h->name[strcspn(h->name, ".")] = 0;
+	table_printable(h->name);
+	f->hosts = h;
+	f->nhosts = 1;
+}
+
 void why_read(struct why_facts *f, const char *job, pid_t pid)
 {
 	size_t len = job ? strlen(job) : 0;
@@ -326,6 +377,8 @@ void why_read(struct why_facts *f, const char *job, pid_t pid)
 			len < TW_SETTING_STR_MAX ? job : job + len - (TW_SETTING_STR_MAX - 1));
 	if (scan_endpoints(&f->scan, pid, SCAN_ANY) < 0)
 		scan_failed(pid);
+	name_host(f);
+	add_opens(f);
 	add_endpoints(f);
 	add_members(f, pid);
 	if (!pid)
@@ -335,16 +388,86 @@ void why_read(struct why_facts *f, const char *job, pid_t pid)
 	why_locks(f);
 }
 
-void why_free(struct why_facts *f)
+static void free_process(struct why_proc *p)
 {
+	for (unsigned k = 0; k < p->neps; k++)
+		free_endpoint(&p->eps[k]);
+	free(p->eps);
+	free(p->waits);
+	free(p->foreign);
+}
+
+static bool is_in(uint64_t where, const uint64_t *all, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (all[i] == where)
+			return true;
+	return false;
+}
+
+void why_leave_out(struct why_facts *f, uint64_t job, const uint64_t *where, unsigned n)
+{
+	unsigned kept = 0;
+
 	for (unsigned i = 0; i < f->n; i++) {
 		struct why_proc *p = &f->procs[i];
+		bool out = false;
 
 		for (unsigned k = 0; k < p->neps; k++)
-			free_endpoint(&p->eps[k]);
-		free(p->eps);
-		free(p->waits);
+			out |= p->eps[k].job == job && is_in(p->eps[k].where, where, n);
+		if (out)
+			free_process(p);
+		else
+			f->procs[kept++] = *p;
 	}
+	f->n = kept;
+	kept = 0;
+	for (unsigned i = 0; i < f->nopens; i++)
+		if (f->opens[i].job != job || !is_in(f->opens[i].where, where, n))
+			f->opens[kept++] = f->opens[i];
+	f->nopens = kept;
+}
+
+/* Several hosts --------------------------------------------------------------- */
+
+static void set_host(struct why_wait *waits, unsigned n, unsigned host)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < waits[i].nholders; k++)
+			waits[i].holders[k].host = host;
+}
+
+void why_add_host(struct why_facts *f, struct why_facts *other)
+{
+	unsigned host = f->nhosts;
+
+	f->hosts = why_room(f->hosts, f->nhosts, sizeof *f->hosts);
+	f->hosts[f->nhosts++] = other->hosts[0];
+	for (unsigned i = 0; i < other->n; i++) {
+		struct why_proc *p = &other->procs[i];
+
+		p->host = host;
+		set_host(p->waits, p->nwaits, host);
+		set_host(p->foreign, p->nforeign, host);
+		f->procs = why_room(f->procs, f->n, sizeof *f->procs);
+		f->procs[f->n++] = *p;
+	}
+	for (unsigned i = 0; i < other->nopens; i++) {
+		other->opens[i].host = host;
+		f->opens = why_room(f->opens, f->nopens, sizeof *f->opens);
+		f->opens[f->nopens++] = other->opens[i];
+	}
+	other->n = 0;
+	why_free(other);
+}
+
+void why_free(struct why_facts *f)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		free_process(&f->procs[i]);
 	free(f->procs);
+	free(f->opens);
+	free(f->hosts);
 	scan_free(&f->scan);
+	*f = (struct why_facts){.n = 0};
 }

@@ -13,14 +13,7 @@
 #include "engine/types.h"
 #include "why.h"
 
-#define FAR 1000000u	       /* from any process that does not wait */
-#define POLLS_OF_TAKEOVER 1000 /* more than the service thread makes in one takeover */
-
-bool why_same(const struct why_wait *a, const struct why_wait *b)
-{
-	return a->kind == b->kind && a->ep == b->ep && a->id == b->id && a->moved == b->moved &&
-	       a->match == b->match && a->own == b->own;
-}
+#define FAR 1000000u /* from any process that does not wait */
 
 int why_owner(const struct why_facts *f, uint64_t job, uint64_t where)
 {
@@ -31,98 +24,72 @@ int why_owner(const struct why_facts *f, uint64_t job, uint64_t where)
 	return WHY_NONE;
 }
 
-int why_by_pid(const struct why_facts *f, pid_t pid)
+int why_by_pid(const struct why_facts *f, unsigned host, pid_t pid)
 {
 	for (unsigned i = 0; i < f->n; i++)
-		if (f->procs[i].pid == pid)
+		if (f->procs[i].pid == pid && f->procs[i].host == host)
 			return (int)i;
 	return WHY_NONE;
 }
 
-/* Moods -------------------------------------------------------------------- */
-
-/* Drops the waits that only one reading has. */
-static void keep_stable(struct why_proc *now, const struct why_proc *before)
+static bool has_node(const struct why_proc *p, uint32_t node)
 {
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < now->nwaits; i++)
-		for (unsigned k = 0; k < before->nwaits; k++)
-			if (why_same(&now->waits[i], &before->waits[k])) {
-				now->waits[n++] = now->waits[i];
-				break;
-			}
-	now->nwaits = n;
+	for (unsigned i = 0; i < p->nnodes; i++)
+		if (p->node[i] == node)
+			return true;
+	return false;
 }
 
-static void keep_unexp(struct why_ep *now, const struct why_ep *before)
+int why_holder(const struct why_facts *f, const struct why_proc *p, const struct why_holder *h)
 {
-	unsigned n = 0;
+	int found = WHY_NONE;
 
-	for (unsigned i = 0; i < now->nunexp; i++)
-		for (unsigned k = 0; k < before->nunexp; k++)
-			if (now->unexp[i].id == before->unexp[k].id &&
-			    now->unexp[i].match == before->unexp[k].match) {
-				now->unexp[n++] = now->unexp[i];
-				break;
-			}
-	now->nunexp = n;
+	if (h->pid)
+		return why_by_pid(f, h->host, h->pid);
+	for (unsigned k = 0; found < 0 && k < p->neps; k++)
+		found = why_owner(f, p->eps[k].job, h->where);
+	return found < 0 || has_node(&f->procs[found], h->node) ? found : WHY_NONE;
 }
 
-/* What the endpoints of a process say together. */
-struct calls {
-	bool inside, polls, done, unread;
-	uint64_t asleep_at, quiet_at;
-};
+/* Locks of other hosts ------------------------------------------------------- */
 
-static void look_at(struct calls *c, const struct why_ep *now, const struct why_ep *before)
+/* Of the nodes of other hosts that wait on a host, one of this process. */
+static const struct why_wait *foreign_of(const struct why_facts *f, unsigned host,
+					 const struct why_proc *p, uint64_t where)
 {
-	uint64_t polls = now->polls - before->polls;
-	uint64_t takeovers = now->takeovers - before->takeovers;
+	for (unsigned i = 0; i < f->n; i++)
+		for (unsigned k = 0; f->procs[i].host == host && k < f->procs[i].nforeign; k++) {
+			const struct why_wait *w = &f->procs[i].foreign[k];
 
-	c->unread |= now->access != WHY_READ || before->access != WHY_READ;
-	c->done |= now->done != before->done;
-	c->polls |= polls > takeovers * POLLS_OF_TAKEOVER;
-	c->inside |= now->calls || now->awaited;
-	if (now->asleep && (!c->asleep_at || now->changed_at > c->asleep_at))
-		c->asleep_at = now->changed_at;
-	/* No poll since the service thread last looked. */
-	if (now->changed_polls == now->polls && now->changed_at > c->quiet_at)
-		c->quiet_at = now->changed_at;
+			if (w->to == where && has_node(p, w->other))
+				return w;
+		}
+	return NULL;
 }
 
-static void judge(const struct why_graph *g, struct why_actor *a, const struct why_proc *before)
+/* A wait for the answer of another host is one for a lock there, if that host says so. */
+static void join_lock(const struct why_graph *g, const struct why_proc *p, struct why_wait *w)
 {
-	struct calls c = {.inside = a->now->lock_waits || a->now->fence,
-			  .asleep_at = a->now->fence};
-	uint64_t since;
+	const struct why_ep *ep = &p->eps[w->ep];
+	int asked = why_owner(g->now, ep->job, w->to);
+	const struct why_wait *there;
 
-	a->before = before;
-	a->next = a->miss_at = WHY_NONE;
-	a->mood = WHY_GOES_ON;
-	if (!before || before->neps != a->now->neps)
+	if (asked < 0 || g->now->procs[asked].host == p->host)
 		return;
-	for (unsigned i = 0; i < a->now->neps; i++)
-		look_at(&c, &a->now->eps[i], &before->eps[i]);
-	a->computes = a->now->cpu != before->cpu;
-	a->polls = c.polls;
-	since = c.asleep_at ? c.asleep_at : c.polls ? 0 : c.quiet_at;
-	a->since = g->interval;
-	if (since && since < g->now->ticks)
-		a->since = (double)(g->now->ticks - since) / g->ticks_per_s;
-	if (a->since < g->interval)
-		a->since = g->interval;
-	if (a->now->state == 'T' || a->now->state == 't')
-		a->mood = WHY_STOPPED;
-	else if (c.unread)
-		a->mood = WHY_UNREAD;
-	else if (c.done)
-		a->mood = WHY_GOES_ON;
-	else if (!c.inside && !c.polls)
-		a->mood = WHY_SILENT;
-	else
-		a->mood = a->now->nwaits ? WHY_BLOCKED : WHY_IDLE;
-	a->far = a->mood == WHY_BLOCKED ? FAR : 0;
+	there = foreign_of(g->now, g->now->procs[asked].host, p, ep->where);
+	if (!there)
+		return;
+	*w = *there;
+	w->ep = 0;
+	w->to = 0;
+}
+
+static void join_locks(const struct why_graph *g)
+{
+	for (unsigned i = 0; i < g->now->n; i++)
+		for (unsigned k = 0; k < g->now->procs[i].nwaits; k++)
+			if (g->now->procs[i].waits[k].kind == WHY_ASKED)
+				join_lock(g, &g->now->procs[i], &g->now->procs[i].waits[k]);
 }
 
 /* Messages that do not match --------------------------------------------------- */
@@ -198,14 +165,13 @@ static unsigned worth(const struct why_graph *g, int proc)
 	static const unsigned of[] = {[WHY_GOES_ON] = 20, [WHY_BLOCKED] = 60, [WHY_SILENT] = 70,
 				      [WHY_IDLE] = 50,	  [WHY_STOPPED] = 75, [WHY_UNREAD] = 40};
 
-	return proc < 0 ? 30 : of[g->actors[proc].mood];
+	return proc < 0 ? 30 : of[g->actors[proc].now->mood];
 }
 
 static bool has_alike(const struct why_proc *p, const struct why_ep *ep)
 {
 	for (unsigned i = 0; i < p->neps; i++)
-		if (p->eps[i].job == ep->job &&
-		    strcmp(p->eps[i].e->interface, ep->e->interface) == 0)
+		if (p->eps[i].job == ep->job && strcmp(p->eps[i].interface, ep->interface) == 0)
 			return true;
 	return false;
 }
@@ -333,7 +299,7 @@ static struct choice from_any(const struct why_graph *g, const struct why_actor 
 			continue;
 		c.candidates++;
 		/* One that goes on may still send. */
-		score = g->actors[i].mood == WHY_GOES_ON
+		score = g->actors[i].now->mood == WHY_GOES_ON
 				? 90
 				: worth(g, (int)i) + (has_message_from(g, ep, (int)i) ? 8 : 0);
 		if (score > c.score)
@@ -343,12 +309,13 @@ static struct choice from_any(const struct why_graph *g, const struct why_actor 
 	return c;
 }
 
-static struct choice from_holders(const struct why_graph *g, const struct why_wait *w)
+static struct choice from_holders(const struct why_graph *g, const struct why_actor *a,
+				  const struct why_wait *w)
 {
 	struct choice c = {.next = WHY_NONE, .candidates = w->nholders};
 
 	for (unsigned i = 0; i < w->nholders; i++) {
-		int proc = why_by_pid(g->now, w->holders[i]);
+		int proc = why_holder(g->now, a->now, &w->holders[i]);
 		unsigned score = worth(g, proc) + 20;
 
 		if (score > c.score)
@@ -419,7 +386,7 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 	bool unreached;
 
 	if (w->kind >= WHY_MUTEX)
-		return from_holders(g, w);
+		return from_holders(g, a, w);
 	if (w->kind == WHY_RANKS)
 		return from_ranks(g, a, w);
 	/* Any node may connect it, and none that is seen waits to. */
@@ -450,7 +417,7 @@ static void decide(const struct why_graph *g, struct why_actor *a)
 		struct why_wait *w = &a->now->waits[i];
 		struct choice c = choose(g, a, w);
 
-		w->age = a->since;
+		w->age = a->now->since;
 		if (c.score < best || (c.score == best && a->wait && w->order >= a->wait->order))
 			continue;
 		best = c.score;
@@ -474,7 +441,7 @@ static bool nearer(struct why_graph *g)
 		struct why_actor *a = &g->actors[i];
 		bool connected;
 
-		if (a->mood != WHY_BLOCKED || a->next < 0)
+		if (a->now->mood != WHY_BLOCKED || a->next < 0)
 			continue;
 		if (a->candidates < 2 || a->wait->kind != WHY_RECV) {
 			unsigned far = g->actors[a->next].far + 1;
@@ -504,26 +471,21 @@ static void find_miss(struct why_graph *g, struct why_actor *a)
 		nearest_receive(a, g, a->wait, a->next);
 }
 
-void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *now)
+void why_graph(struct why_graph *g, struct why_facts *now)
 {
-	*g = (struct why_graph){.now = now, .interval = now->scan.when - before->scan.when};
-	g->ticks_per_s = (double)(now->ticks - before->ticks) / g->interval;
+	*g = (struct why_graph){.now = now};
 	g->actors = calloc(now->n + 1, sizeof *g->actors);
 	if (!g->actors)
 		bench_fail("no memory");
 	for (unsigned i = 0; i < now->n; i++) {
-		int k = why_by_pid(before, now->procs[i].pid);
-		struct why_proc *was = k < 0 ? NULL : &before->procs[k];
+		bool blocked = now->procs[i].mood == WHY_BLOCKED;
 
-		g->actors[i].now = &now->procs[i];
-		if (was && was->neps == now->procs[i].neps) {
-			keep_stable(&now->procs[i], was);
-			for (unsigned e = 0; e < was->neps; e++)
-				keep_unexp(&now->procs[i].eps[e], &was->eps[e]);
-		}
-		judge(g, &g->actors[i], was);
-		g->blocked += g->actors[i].mood == WHY_BLOCKED;
+		g->actors[i] = (struct why_actor){.now = &now->procs[i],
+						  .next = WHY_NONE,
+						  .miss_at = WHY_NONE,
+						  .far = blocked ? FAR : 0};
 	}
+	join_locks(g);
 	for (unsigned i = 0; i < now->n; i++)
 		share_ranks(g, &g->actors[i]);
 	for (unsigned i = 0; i < now->n; i++)

@@ -113,26 +113,26 @@ bool why_member(pid_t pid, uint64_t *job)
 	return true;
 }
 
-static pid_t holder_pid(const struct tw_mrapi_segment *seg, uint32_t slot, uint32_t *number)
+static struct why_holder node_at(const struct tw_mrapi_segment *seg, uint32_t slot)
 {
+	struct why_holder h = {.pid = 0};
 	const struct tw_mrapi_node *n;
 
 	if (slot == 0 || slot > MRAPI_MAX_NODES)
-		return 0;
+		return h;
 	n = &seg->node[slot - 1];
-	*number = n->number;
-	return n->host ? 0 : (pid_t)n->pid;
+	h.node = n->number;
+	if (n->host)
+		h.where = n->where;
+	else
+		h.pid = (pid_t)n->pid;
+	return h;
 }
 
 static void add_holder(struct why_wait *w, const struct tw_mrapi_segment *seg, uint32_t slot)
 {
-	uint32_t number = 0;
-	pid_t pid = holder_pid(seg, slot, &number);
-
-	if (!slot || w->nholders == tw_countof(w->holders))
-		return;
-	w->holders[w->nholders] = pid;
-	w->holder_nodes[w->nholders++] = number;
+	if (slot && w->nholders < tw_countof(w->holders))
+		w->holders[w->nholders++] = node_at(seg, slot);
 }
 
 static void counting_holders(struct why_wait *w, const struct tw_mrapi_segment *seg,
@@ -189,23 +189,28 @@ static bool see_wait(void *arg, uint64_t node)
 {
 	struct walk *walk = arg;
 	struct tw_mrapi_wait at;
-	struct why_wait w = {.id = node, .state = "sleeping"}, *to;
+	struct why_wait w = {.id = node, .state = WHY_IS_SLEEPING}, *to;
+	struct why_proc *p = walk->p;
+	struct why_holder me;
 
 	if (!peek(walk->m, node - offsetof(struct tw_mrapi_wait, link), &at, sizeof at))
 		return false;
 	if (!which(walk->s->seg, (uintptr_t)at.word - walk->s->base, &w))
 		return true;
-	holder_pid(walk->s->seg, at.me, &w.other);
+	me = node_at(walk->s->seg, at.me);
+	w.other = me.node;
 	/* This process only serves it. */
-	if (at.me && at.me <= MRAPI_MAX_NODES && walk->s->seg->node[at.me - 1].host) {
-		walk->p->foreign = w;
+	if (at.me && at.me <= MRAPI_MAX_NODES && !me.pid) {
+		w.to = me.where;
+		p->foreign = why_room(p->foreign, p->nforeign, sizeof *p->foreign);
+		p->foreign[p->nforeign++] = w;
 		return true;
 	}
-	to = why_wait_new(walk->p, w.kind);
+	to = why_wait_new(p, w.kind);
 	if (!to)
 		return false;
 	*to = w;
-	walk->p->lock_waits = true;
+	p->lock_waits = true;
 	return true;
 }
 
@@ -262,7 +267,7 @@ static bool see_asked(void *arg, uint64_t node)
 	w->ep = a->index;
 	w->id = r.number;
 	w->to = to.where;
-	w->state = "asked";
+	w->state = WHY_IS_ASKED;
 	return true;
 }
 

@@ -37,7 +37,7 @@ static struct why_wait *add(struct walk *w, uint64_t id)
 	to->own = w->own;
 	to->other = w->other;
 	to->to = where_of(w, w->other);
-	to->state = "waiting";
+	to->state = WHY_IS_WAITING;
 	return to;
 }
 

@@ -36,7 +36,7 @@ static bool see_ticket(void *arg, uint64_t node)
 	to->match = tw_panda_match(t.port, 0, 0);
 	to->mask = UINT32_MAX;
 	to->len = t.len;
-	to->state = "not acknowledged";
+	to->state = WHY_IS_UNACKED;
 	return true;
 }
 

@@ -48,7 +48,7 @@ static struct end follow(const struct why_graph *g, int from)
 	int low;
 
 	for (unsigned i = 0; i <= g->now->n; i++) {
-		if (g->actors[e.at].mood != WHY_BLOCKED || g->actors[e.at].next < 0)
+		if (g->actors[e.at].now->mood != WHY_BLOCKED || g->actors[e.at].next < 0)
 			return e;
 		e.last = e.at;
 		e.at = g->actors[e.at].next;
@@ -65,7 +65,7 @@ static unsigned weight(const struct why_graph *g, const struct end *e)
 	static const unsigned of[] = {[WHY_GOES_ON] = 0, [WHY_BLOCKED] = 4, [WHY_SILENT] = 6,
 				      [WHY_IDLE] = 3,	 [WHY_STOPPED] = 7, [WHY_UNREAD] = 2};
 
-	return e->cycle ? 5 : of[g->actors[e->at].mood];
+	return e->cycle ? 5 : of[g->actors[e->at].now->mood];
 }
 
 /* The end that most blocked processes lead to, and how many. */
@@ -80,7 +80,7 @@ static bool main_end(const struct why_graph *g, struct end *best, unsigned *n)
 		struct end e;
 		unsigned score;
 
-		if (g->actors[i].mood != WHY_BLOCKED || !why_is_shown(g, i))
+		if (g->actors[i].now->mood != WHY_BLOCKED || !why_is_shown(g, i))
 			continue;
 		e = follow(g, (int)i);
 		score = ++counts[e.at] * 8 + weight(g, &e);
@@ -124,7 +124,7 @@ static bool say_miss(const struct why_graph *g, int proc, char *why, char *act)
 	if (differ && strcmp(tag, want) == 0)
 		say(why, ": it is not of the channel that the receive waits for.");
 	else if (differ &&
-		 (strcmp(ep->e->interface, "mcapi") == 0 || strcmp(ep->e->interface, "panda") == 0))
+		 (strcmp(ep->interface, "mcapi") == 0 || strcmp(ep->interface, "panda") == 0))
 		say(why, ": the receive waits %.80s.", want);
 	else if (differ)
 		say(why, ": the receive wants 0x%" PRIx64 ", which differs in bits 0x%" PRIx64 ".",
@@ -236,14 +236,15 @@ static void say_silent(const struct why_graph *g, int proc, char *why, char *act
 {
 	const struct why_actor *a = &g->actors[proc];
 	const struct why_proc *p = a->now;
-	char name[WHY_TEXT];
+	char name[WHY_TEXT], on[WHY_TEXT];
 
 	why_name(g->now, proc, name);
+	why_on_host(g->now, p->host, on);
 	capital(name);
-	switch (a->mood) {
+	switch (p->mood) {
 	case WHY_STOPPED:
 		say(why, "%.150s is stopped by a signal.", name);
-		say(act, "Let it go on: kill -CONT %d.", (int)p->pid);
+		say(act, "Let it go on: kill -CONT %d%s.", (int)p->pid, on);
 		break;
 	case WHY_UNREAD:
 		say(why, "%.150s cannot be looked into%s.", name,
@@ -254,16 +255,16 @@ static void say_silent(const struct why_graph *g, int proc, char *why, char *act
 		break;
 	case WHY_IDLE:
 		say(why, "%.150s polls, but has posted no request that this could end.", name);
-		say(act, "Look at what it waits for: gdb -p %d.", (int)p->pid);
+		say(act, "Look at what it waits for: gdb -p %d%s.", (int)p->pid, on);
 		break;
 	default:
 		say(why, "%.150s has not called Tagwire for at least %.1f s and %s.", name,
-		    a->since, a->computes ? "computes" : "sleeps outside of it");
-		say(act, "Look at what it does: gdb -p %d.", (int)p->pid);
+		    p->since, p->computes ? "computes" : "sleeps outside of it");
+		say(act, "Look at what it does: gdb -p %d%s.", (int)p->pid, on);
 	}
 }
 
-/* Whether the endpoint that is waited for is connected, and on another host. */
+/* Whether the endpoint that is waited for is connected, and on a host that is not seen. */
 static bool is_elsewhere(const struct why_graph *g, const struct why_actor *a)
 {
 	/* A process that waits for a lock may have none. */
@@ -271,7 +272,7 @@ static bool is_elsewhere(const struct why_graph *g, const struct why_actor *a)
 
 	for (unsigned i = 0; ep && i < ep->npeers; i++)
 		if (ep->peers[i].where == a->ended && ep->peers[i].state == TW_PEER_UP)
-			return !why_is_local(g->now, a->ended);
+			return why_host_of(g->now, a->ended) < 0;
 	return false;
 }
 
@@ -279,15 +280,15 @@ static bool is_elsewhere(const struct why_graph *g, const struct why_actor *a)
 static bool say_strange(const struct why_graph *g, const struct why_actor *a, char *why, char *act)
 {
 	uint64_t job = a->now->eps[a->wait->ep].job;
-	const struct scan *s = &g->now->scan;
+	char name[WHY_TEXT];
 
-	for (unsigned i = 0; a->unreached->why == TW_S_CLOSED && i < s->n; i++) {
-		const struct tw_stats *other = &s->entries[i]->stats;
+	for (unsigned i = 0; a->unreached->why == TW_S_CLOSED && i < g->now->nopens; i++) {
+		const struct why_open *other = &g->now->opens[i];
 
-		if ((other->nic_id << 16 | other->endpoint_id) != a->ended)
+		if (other->where != a->ended)
 			continue;
-		say(why, "Process %d (%s) has that endpoint, ", (int)s->entries[i]->pid,
-		    s->entries[i]->program);
+		why_process(g->now, other->host, other->pid, other->program, name);
+		say(why, "%s has that endpoint, ", name);
 		if (other->job != job) {
 			say(why, "but in another job.");
 			say(act, "Give both programs the same TAGWIRE_JOB.");
@@ -304,12 +305,31 @@ static bool say_strange(const struct why_graph *g, const struct why_actor *a, ch
 	return false;
 }
 
+/* The holder of a lock, whose process is not seen. */
+static void say_holder(const struct why_graph *g, const struct why_holder *h, char *why, char *act)
+{
+	char name[WHY_TEXT];
+
+	if (!h->pid && why_host_of(g->now, h->where) < 0) {
+		say(why, "What that node does is seen on its host.");
+		say(act, "Run mx_why there.");
+		return;
+	}
+	why_holder_text(g->now, h, name);
+	if (h->pid)
+		why_number(g->now, h->host, h->pid, name);
+	capital(name);
+	say(why, "%.150s has ended, or may not be looked into.", name);
+	say(act, "%s", rights);
+}
+
 static void say_chain(const struct why_graph *g, const struct end *e, unsigned n,
 		      char sentences[3][WHY_TEXT])
 {
 	char name[WHY_TEXT], phrase[WHY_TEXT];
 	const struct why_actor *a = &g->actors[e->at];
 	const char *cause, *advice;
+	const char *here = g->now->nhosts > 1 ? "these hosts" : "this host";
 	char other[WHY_TEXT] = "";
 
 	why_name(g->now, e->last, name);
@@ -321,8 +341,9 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	if (n > 1)
 		say(sentences[0], "; %u more wait behind it", n - 1);
 	say(sentences[0], ".");
-	if (a->mood != WHY_BLOCKED) {
-		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
+	if (a->now->mood != WHY_BLOCKED) {
+		if (a->now->mood == WHY_STOPPED ||
+		    !say_miss(g, e->last, sentences[1], sentences[2]))
 			say_silent(g, e->at, sentences[1], sentences[2]);
 	} else if (a->unreached && say_strange(g, a, sentences[1], sentences[2])) {
 		return;
@@ -346,7 +367,7 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		say(sentences[2], "Run mx_why there.");
 	} else if (a->ended) {
 		say(sentences[1], "%.150s has ended%s.", other,
-		    why_is_local(g->now, a->ended) ? "" : ", or its host is not reached");
+		    why_host_of(g->now, a->ended) < 0 ? ", or its host is not reached" : "");
 		say(sentences[2],
 		    a->wait->to ? "Find out why it ended; the message will not come."
 				: "Find out why it ended; the receive waits for whoever connects.");
@@ -354,21 +375,15 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		why_ranks(a->wait, other);
 		capital(other);
 		say(sentences[1],
-		    "%.150s %s not called it, and no process of this host is known to "
-		    "be %s.",
-		    other, a->wait->nranks == 1 ? "has" : "have",
+		    "%.150s %s not called it, and no process of %s is known to be %s.", other,
+		    a->wait->nranks == 1 ? "has" : "have", here,
 		    a->wait->nranks == 1 ? "that rank" : "one of them");
 		say(sentences[2], "Find out whether it has ended; if it is on another host, run "
 				  "mx_why there.");
-	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders && a->wait->holders[0]) {
-		say(sentences[1], "Process %d has ended, or may not be looked into.",
-		    (int)a->wait->holders[0]);
-		say(sentences[2], "%s", rights);
 	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders) {
-		say(sentences[1], "What that node does is seen on its host.");
-		say(sentences[2], "Run mx_why there.");
+		say_holder(g, &a->wait->holders[0], sentences[1], sentences[2]);
 	} else if (a->wait->kind >= WHY_MUTEX) {
-		say(sentences[1], "No process of this host is known to hold it.");
+		say(sentences[1], "No process of %s is known to hold it.", here);
 	} else if (a->wait->kind == WHY_BIND) {
 		say(sentences[1], "No node has connected a channel to that endpoint.");
 		say(sentences[2], "Connect it: mcapi_connect_pktchan_i or "
@@ -380,25 +395,34 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	}
 }
 
-/* A node of another host that waits for a lock here. */
+/* A node of a host that is not looked at waits for a lock here. */
+static bool say_foreign_wait(const struct why_graph *g, const struct why_proc *p,
+			     const struct why_wait *w, char sentences[3][WHY_TEXT])
+{
+	int holder = w->nholders ? why_holder(g->now, p, &w->holders[0]) : WHY_NONE;
+	int waiter = why_host_of(g->now, w->to);
+	char name[WHY_TEXT] = "a node of another host";
+
+	if (waiter >= 0 && waiter != (int)p->host)
+		return false;
+	if (holder >= 0)
+		why_name(g->now, holder, name);
+	say(sentences[0], "Node %u of another host waits for %s %u, which %.150s holds.", w->other,
+	    why_kind_text(w->kind), w->own, name);
+	if (holder >= 0 && g->actors[holder].now->mood != WHY_BLOCKED &&
+	    g->actors[holder].now->mood != WHY_GOES_ON)
+		say_silent(g, holder, sentences[1], sentences[2]);
+	return true;
+}
+
 static bool say_foreign(const struct why_graph *g, char sentences[3][WHY_TEXT])
 {
 	for (unsigned i = 0; i < g->now->n; i++) {
-		const struct why_wait *w = &g->now->procs[i].foreign;
-		const struct why_proc *before = g->actors[i].before;
-		char name[WHY_TEXT] = "a node of another host";
-		int holder = w->nholders ? why_by_pid(g->now, w->holders[0]) : WHY_NONE;
+		const struct why_proc *p = &g->now->procs[i];
 
-		if (!why_is_shown(g, i) || !w->id || !before || before->foreign.id != w->id)
-			continue;
-		if (holder >= 0)
-			why_name(g->now, holder, name);
-		say(sentences[0], "Node %u of another host waits for %s %u, which %.150s holds.",
-		    w->other, why_kind_text(w->kind), w->own, name);
-		if (holder >= 0 && g->actors[holder].mood != WHY_BLOCKED &&
-		    g->actors[holder].mood != WHY_GOES_ON)
-			say_silent(g, holder, sentences[1], sentences[2]);
-		return true;
+		for (unsigned k = 0; why_is_shown(g, i) && k < p->nforeign; k++)
+			if (say_foreign_wait(g, p, &p->foreign[k], sentences))
+				return true;
 	}
 	return false;
 }
@@ -410,7 +434,7 @@ static void say_nothing(const struct why_graph *g, char *text, char *act)
 	for (unsigned i = 0; i < g->now->n; i++) {
 		if (!why_is_shown(g, i))
 			continue;
-		moods[g->actors[i].mood]++;
+		moods[g->actors[i].now->mood]++;
 		n++;
 	}
 	say(text, "Nothing waits in Tagwire without end: of %u process%s %u go on", n,

@@ -17,55 +17,88 @@
 
 static bool is(const struct why_ep *ep, const char *interface)
 {
-	return strcmp(ep->e->interface, interface) == 0;
+	return strcmp(ep->interface, interface) == 0;
+}
+
+void why_on_host(const struct why_facts *f, unsigned host, char *text)
+{
+	text[0] = 0;
+	if (host)
+		snprintf(text, WHY_TEXT, " on %s", f->hosts[host].name);
+}
+
+void why_number(const struct why_facts *f, unsigned host, pid_t pid, char *text)
+{
+	if (host)
+		snprintf(text, WHY_TEXT, "process %d of %s", (int)pid, f->hosts[host].name);
+	else
+		snprintf(text, WHY_TEXT, "process %d", (int)pid);
+}
+
+void why_process(const struct why_facts *f, unsigned host, pid_t pid, const char *program,
+		 char *text)
+{
+	size_t n;
+
+	why_number(f, host, pid, text);
+	n = strlen(text);
+	snprintf(text + n, WHY_TEXT - n, " (%s)", program);
 }
 
 void why_name(const struct why_facts *f, int proc, char *text)
 {
-	const struct why_proc *p;
-	char as[32] = "";
+	const struct why_proc *p = &f->procs[proc];
+	char number[WHY_TEXT], as[32] = "";
 
-	if (proc < 0) {
-		snprintf(text, WHY_TEXT, "a process that is not on this host");
-		return;
-	}
-	p = &f->procs[proc];
 	for (unsigned i = 0; i < p->neps && !as[0]; i++)
 		if (is(&p->eps[i], "mcapi"))
 			snprintf(as, sizeof as, "node %u",
-				 p->eps[i].e->stats.endpoint_id - MCAPI_FIRST);
+				 (unsigned)(p->eps[i].where & 0xffff) - MCAPI_FIRST);
 		else if (is(&p->eps[i], "panda"))
 			snprintf(as, sizeof as, "platform %s", p->rank);
 	if (!as[0] && p->nnodes)
 		snprintf(as, sizeof as, "node %u", p->node[0]);
 	if (!as[0] && p->rank[0])
 		snprintf(as, sizeof as, "rank %s", p->rank);
-	if (as[0])
-		snprintf(text, WHY_TEXT, "%s (process %d, %s)", as, (int)p->pid, p->program);
-	else
-		snprintf(text, WHY_TEXT, "process %d (%s)", (int)p->pid, p->program);
+	if (!as[0]) {
+		why_process(f, p->host, p->pid, p->program, text);
+		return;
+	}
+	why_number(f, p->host, p->pid, number);
+	snprintf(text, WHY_TEXT, "%s (%.120s, %s)", as, number, p->program);
 }
 
-bool why_is_local(const struct why_facts *f, uint64_t where)
+int why_host_of(const struct why_facts *f, uint64_t where)
 {
 	for (unsigned i = 0; i < f->n; i++)
 		for (unsigned k = 0; k < f->procs[i].neps; k++)
 			if (f->procs[i].eps[k].where >> 16 == where >> 16)
-				return true;
-	return false;
+				return (int)f->procs[i].host;
+	for (unsigned i = 0; i < f->nhosts; i++)
+		for (unsigned k = 0; k < f->hosts[i].nnics; k++)
+			if (f->hosts[i].nics[k] == where >> 16)
+				return (int)i;
+	return WHY_NONE;
+}
+
+void why_nic_text(uint64_t nic_id, const char *before, char *text, size_t len)
+{
+	struct in_addr in = {htobe32((uint32_t)nic_id)};
+
+	if (nic_id >> 32 == TW_NIC_IPV4)
+		snprintf(text, len, "%s%s", before, inet_ntoa(in));
+	else
+		snprintf(text, len, "NIC %012" PRIx64, nic_id);
 }
 
 static void host_text(const struct why_facts *f, uint64_t where, char *text, size_t len)
 {
-	uint64_t nic_id = where >> 16;
-	struct in_addr in = {htobe32((uint32_t)nic_id)};
+	int host = why_host_of(f, where);
 
-	if (why_is_local(f, where))
-		snprintf(text, len, "this host");
-	else if (nic_id >> 32 == TW_NIC_IPV4)
-		snprintf(text, len, "host %s", inet_ntoa(in));
+	if (host >= 0)
+		snprintf(text, len, "%s", host ? f->hosts[host].name : "this host");
 	else
-		snprintf(text, len, "NIC %012" PRIx64, nic_id);
+		why_nic_text(where >> 16, "host ", text, len);
 }
 
 /* What an interface calls an endpoint whose process is not seen. */
@@ -87,7 +120,7 @@ static void endpoint_number(const struct why_ep *ep, uint64_t where, char *text,
 void why_where_text(const struct why_facts *f, const struct why_ep *ep, uint64_t where, char *text)
 {
 	int proc = why_owner(f, ep->job, where);
-	char host[64], number[32];
+	char host[WHY_HOST_NAME], number[32];
 
 	if (proc >= 0) {
 		why_name(f, proc, text);
@@ -152,6 +185,28 @@ const char *why_kind_text(enum why_kind kind)
 	};
 
 	return texts[kind];
+}
+
+const char *why_state_text(enum why_state state)
+{
+	static const char *const texts[] = {
+		[WHY_IS_QUEUED] = "queued",
+		[WHY_IS_UNMATCHED] = "sent, unmatched",
+		[WHY_IS_ANNOUNCED] = "announced",
+		[WHY_IS_SENDING] = "sending",
+		[WHY_IS_COPYING] = "data arrives",
+		[WHY_IS_GETTING] = "getting",
+		[WHY_IS_ASKING] = "asking for the window",
+		[WHY_IS_CONNECTING] = "connecting",
+		[WHY_IS_POSTED] = "posted",
+		[WHY_IS_WAITING] = "waiting",
+		[WHY_IS_ENTERED] = "entered",
+		[WHY_IS_ASKED] = "asked",
+		[WHY_IS_SLEEPING] = "sleeping",
+		[WHY_IS_UNACKED] = "not acknowledged",
+	};
+
+	return texts[state];
 }
 
 static void endpoint_name(uint32_t e, char *text, size_t len)
@@ -252,7 +307,7 @@ void why_ranks(const struct why_wait *w, char *text)
 		snprintf(text + at, WHY_TEXT - (size_t)at, " and %u more", w->nranks - n);
 }
 
-/* other: the rank that decides; NULL: none is on this host. */
+/* other: the rank that decides; NULL: none is seen. */
 static void ranks_phrase(const struct why_wait *w, const char *other, char *text)
 {
 	char ranks[WHY_TEXT];
@@ -267,6 +322,20 @@ static void ranks_phrase(const struct why_wait *w, const char *other, char *text
 		snprintf(text, WHY_TEXT, "waits in %s for %.150s", w->call, other);
 }
 
+void why_holder_text(const struct why_facts *f, const struct why_holder *h, char *text)
+{
+	char where[WHY_TEXT] = "another host";
+
+	if (h->pid) {
+		why_number(f, h->host, h->pid, where);
+		snprintf(text, WHY_TEXT, "node %u (%.120s)", h->node, where);
+		return;
+	}
+	if (why_host_of(f, h->where) >= 0)
+		host_text(f, h->where, where, WHY_HOST_NAME);
+	snprintf(text, WHY_TEXT, "node %u of %.120s", h->node, where);
+}
+
 void why_phrase(const struct why_graph *g, int proc, char *text)
 {
 	const struct why_actor *a = &g->actors[proc];
@@ -276,11 +345,8 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 		why_name(g->now, a->next, other);
 	else if (a->ended)
 		why_where_text(g->now, &a->now->eps[a->wait->ep], a->ended, other);
-	else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders && a->wait->holders[0])
-		snprintf(other, sizeof other, "node %u (process %d)", a->wait->holder_nodes[0],
-			 (int)a->wait->holders[0]);
 	else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders)
-		snprintf(other, sizeof other, "node %u of another host", a->wait->holder_nodes[0]);
+		why_holder_text(g->now, &a->wait->holders[0], other);
 	else
 		snprintf(other, sizeof other, "anybody");
 	if (a->wait->kind == WHY_RANKS)

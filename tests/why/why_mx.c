@@ -24,12 +24,25 @@ static void begin(int me)
 	whyt_must(mx_open_endpoint(0, (uint32_t)me + 1, KEY, NULL, 0, &ep) == MX_SUCCESS);
 }
 
+/* tests/net/why starts processes on two hosts. */
+static uint64_t nic_of(int other)
+{
+	uint64_t nic;
+	uint32_t id;
+
+	if (getenv("TAGWIRE_NODES"))
+		whyt_must(mx_job_exchange(ep) == MX_SUCCESS &&
+			  mx_job_peer((uint32_t)other, &nic, &id) == MX_SUCCESS);
+	else
+		whyt_must(mx_board_number_to_nic_id(0, &nic) == MX_SUCCESS);
+	return nic;
+}
+
 static mx_endpoint_addr_t meet(int other)
 {
+	uint64_t nic = nic_of(other);
 	mx_endpoint_addr_t a;
-	uint64_t nic;
 
-	whyt_must(mx_board_number_to_nic_id(0, &nic) == MX_SUCCESS);
 	while (mx_connect(ep, nic, (uint32_t)other + 1, KEY, 1, &a) != MX_SUCCESS)
 		usleep(1000);
 	return a;
@@ -120,6 +133,18 @@ static void alone(int me, int n)
 	(void)n;
 	begin(me);
 	receive(3);
+}
+
+/* Each waits for the next one, and the last one computes. */
+static void chain(int me, int n)
+{
+	begin(me);
+	if (me > 0)
+		meet(me - 1);
+	if (me + 1 == n)
+		whyt_compute();
+	meet(me + 1);
+	receive((uint64_t)me + 1);
 }
 
 /* Everybody waits for the first, which waits for anybody; one computes. */
@@ -289,6 +314,14 @@ static const struct whyt_case cases[] = {
 	  "endpoint 2 of this host.",
 	  "Process {1} (why_mx) has that endpoint, but in another job.",
 	  "Give both programs the same TAGWIRE_JOB."}},
+	{"chain",
+	 3,
+	 chain,
+	 0,
+	 {"Rank 1 (process {1}, why_mx) waits for a message with match information 0x2 from any of "
+	  "2 processes; 1 more wait behind it.",
+	  "Rank 2 (process {2}, why_mx) has not called Tagwire for at least * s and computes.",
+	  "Look at what it does: gdb -p {2}."}},
 	{"many",
 	 64,
 	 many,
