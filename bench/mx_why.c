@@ -426,7 +426,17 @@ static void warn(const struct together *t)
 	}
 }
 
-static void show_hosts(const struct options *o, const struct together *together)
+static unsigned count_processes(const struct why_graph *g, int host)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < g->now->n; i++)
+		n += (int)g->now->procs[i].host == host;
+	return n;
+}
+
+static void show_hosts(const struct options *o, const struct why_graph *g,
+		       const struct together *together)
 {
 	struct table t;
 
@@ -437,7 +447,7 @@ static void show_hosts(const struct options *o, const struct together *together)
 		begin_lines(&t);
 		table_count(&t, i);
 		table_text(&t, r->host);
-		table_count(&t, r->nprocs);
+		table_count(&t, count_processes(g, r->seen));
 		table_text(&t, state_text(r->state));
 	}
 	close_table(&t);
@@ -473,21 +483,26 @@ static void fail_empty(const struct options *o, const struct why_facts *f)
 		   denied ? ", of those that may be looked into" : "");
 }
 
+static void read_once(const struct options *o, const struct together *t, struct why_facts *f)
+{
+	why_read(f, o->job, 0);
+	if (!o->together)
+		return;
+	why_add_ranks(f);
+	together_leave_out(t, f);
+}
+
 /* Two readings, and what they say alike. */
 static void read_host(const struct options *o, const struct together *t, struct why_facts *now)
 {
 	struct why_facts before;
 
 	/* Of the others it may wait for one. */
-	why_read(&before, o->job, 0);
-	if (o->together)
-		together_leave_out(t, &before);
+	read_once(o, t, &before);
 	if (!before.n && !o->together)
 		fail_empty(o, &before);
 	pause_for(o->interval);
-	why_read(now, o->job, 0);
-	if (o->together)
-		together_leave_out(t, now);
+	read_once(o, t, now);
 	why_settle(&before, now);
 	why_free(&before);
 }
@@ -522,7 +537,7 @@ int main(int argc, char **argv)
 	show_messages(&o, &g);
 	show_peers(&o, &g);
 	if (o.together)
-		show_hosts(&o, &together);
+		show_hosts(&o, &g, &together);
 	free(g.actors);
 	why_free(&now);
 	bench_output_end();

@@ -266,29 +266,56 @@ static bool is_known(const struct why_facts *f, pid_t pid, uint64_t job, const c
 	return false;
 }
 
-/* Processes that the launcher has given the namespace, and that have no endpoint. */
+/* The end of a long name counts, as in base/settings.c. */
+static uint64_t job_named(const char *name)
+{
+	size_t len = strlen(name);
+
+	return tw_stats_job(len < TW_SETTING_STR_MAX ? name
+						     : name + len - (TW_SETTING_STR_MAX - 1));
+}
+
+/* The job that a process of a launcher's namespace will join. */
+static uint64_t job_to_be(const char *all, size_t len, const char *space)
+{
+	char name[256];
+
+	return job_named(in_environment(all, len, "TAGWIRE_JOB", name, sizeof name) ? name : space);
+}
+
+/* One that the launcher has given the namespace, NULL: any that is wanted, if it is not known. */
+static void add_if_launched(struct why_facts *f, pid_t pid, const char *all, size_t len,
+			    const char *space, uint64_t job)
+{
+	char value[256], rank[16];
+
+	if (!in_environment(all, len, "PMIX_NAMESPACE", value, sizeof value) ||
+	    !in_environment(all, len, "PMIX_RANK", rank, sizeof rank) ||
+	    (space && strcmp(value, space) != 0))
+		return;
+	if (!space)
+		job = job_to_be(all, len, value);
+	if (!space && f->job && job != f->joined && strcmp(value, f->job) != 0)
+		return;
+	if (!is_known(f, pid, job, rank))
+		add_process(f, pid, true)->job = job;
+}
+
+/* Such processes have no endpoint. */
 static void add_launched(struct why_facts *f, const char *space, uint64_t job)
 {
 	struct dirent *d;
 	DIR *dir = opendir("/proc");
-	char value[256], rank[16];
 
 	while (dir && (d = readdir(dir))) {
 		pid_t pid = (pid_t)atoi(d->d_name);
-		struct why_proc *p;
 		size_t len;
 		char *all;
 
 		if (pid <= 0)
 			continue;
 		all = environment(pid, &len);
-		if (in_environment(all, len, "PMIX_NAMESPACE", value, sizeof value) &&
-		    strcmp(value, space) == 0 &&
-		    in_environment(all, len, "PMIX_RANK", rank, sizeof rank) &&
-		    !is_known(f, pid, job, rank)) {
-			p = add_process(f, pid, true);
-			p->job = job;
-		}
+		add_if_launched(f, pid, all, len, space, job);
 		free(all);
 	}
 	if (dir)
@@ -368,13 +395,9 @@ static void name_host(struct why_facts *f)
 
 void why_read(struct why_facts *f, const char *job, pid_t pid)
 {
-	size_t len = job ? strlen(job) : 0;
-
 	*f = (struct why_facts){.job = job, .ticks = tw_clock()};
-	/* The end of a long name counts, as in base/settings.c. */
 	if (job)
-		f->joined = tw_stats_job(
-			len < TW_SETTING_STR_MAX ? job : job + len - (TW_SETTING_STR_MAX - 1));
+		f->joined = job_named(job);
 	if (scan_endpoints(&f->scan, pid, SCAN_ANY) < 0)
 		scan_failed(pid);
 	name_host(f);
@@ -386,6 +409,13 @@ void why_read(struct why_facts *f, const char *job, pid_t pid)
 	if (f->n)
 		qsort(f->procs, f->n, sizeof *f->procs, by_pid);
 	why_locks(f);
+}
+
+void why_add_ranks(struct why_facts *f)
+{
+	add_launched(f, NULL, 0);
+	if (f->n)
+		qsort(f->procs, f->n, sizeof *f->procs, by_pid);
 }
 
 static void free_process(struct why_proc *p)
@@ -428,7 +458,30 @@ void why_leave_out(struct why_facts *f, uint64_t job, const uint64_t *where, uns
 	f->nopens = kept;
 }
 
+static bool is_awaited(const struct why_facts *f, uint64_t job)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->procs[i].fence && why_in_job(&f->procs[i], job))
+			return true;
+	return false;
+}
+
 /* Several hosts --------------------------------------------------------------- */
+
+void why_drop_ranks(struct why_facts *f)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->procs[i].job && !is_awaited(f, f->procs[i].job))
+			f->procs[i].idle = true;
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->procs[i].idle)
+			free_process(&f->procs[i]);
+		else
+			f->procs[kept++] = f->procs[i];
+	f->n = kept;
+}
 
 static void set_host(struct why_wait *waits, unsigned n, unsigned host)
 {

@@ -13,7 +13,7 @@
 #include "why.h"
 
 #define FLAT_MAGIC 0x79687774u /* "twhy" */
-#define FLAT_VERSION 1u	  /* of this format, and of the enumerations in it */
+#define FLAT_VERSION 1u	       /* of this format, and of the enumerations in it */
 #define TEXT_MOST 255
 
 /* Writing --------------------------------------------------------------------- */

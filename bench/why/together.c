@@ -75,6 +75,7 @@ static void meet_all(struct together *t)
 
 		must("mx_job_peer", mx_job_peer(i, &nic, &id));
 		t->ranks[i].where = nic << 16 | id;
+		t->ranks[i].seen = WHY_NONE;
 	}
 }
 
@@ -153,13 +154,13 @@ static void await_others(struct together *t)
 	}
 }
 
-/* Whether a lower rank sees the same processes. */
-static bool is_twice(const struct why_facts *f, const struct why_facts *other)
+/* The host whose processes another rank sees as well, or WHY_NONE. */
+static int seen_before(const struct why_facts *f, const struct why_facts *other)
 {
 	for (unsigned i = 0; i < f->nhosts; i++)
 		if (f->hosts[i].view == other->hosts[0].view)
-			return true;
-	return false;
+			return (int)i;
+	return WHY_NONE;
 }
 
 /* Two hosts of one name are told apart by their addresses. */
@@ -182,8 +183,8 @@ static void add_facts(struct together_rank *r, struct why_facts *f, const uint8_
 		r->state = TOGETHER_GARBLED;
 		return;
 	}
-	r->nprocs = other.n;
-	if (is_twice(f, &other)) {
+	r->seen = seen_before(f, &other);
+	if (r->seen >= 0) {
 		memcpy(r->host, other.hosts[0].name, sizeof r->host);
 		r->state = TOGETHER_TWICE;
 		why_free(&other);
@@ -191,6 +192,7 @@ static void add_facts(struct together_rank *r, struct why_facts *f, const uint8_
 	}
 	name_apart(f, &other.hosts[0], r);
 	r->state = TOGETHER_SEEN;
+	r->seen = (int)f->nhosts;
 	why_add_host(f, &other);
 }
 
@@ -346,9 +348,10 @@ bool together_end(struct together *t, struct why_facts *f)
 		send_facts(t, f);
 	} else {
 		own->state = TOGETHER_SEEN;
-		own->nprocs = f->n;
+		own->seen = 0;
 		memcpy(own->host, f->hosts[0].name, sizeof own->host);
 		gather(t, f);
+		why_drop_ranks(f);
 		for (uint32_t i = 1; i < t->size; i++)
 			name_rank(&t->ranks[i]);
 	}

@@ -166,6 +166,7 @@ struct why_proc {
 	double since;  /* seconds, at least, that it has not called, or slept */
 	bool computes; /* used the processor meanwhile */
 	bool polls;
+	bool idle; /* a rank that nobody waits for */
 };
 
 /* An open endpoint, of any job. */
@@ -202,6 +203,10 @@ struct why_facts {
 };
 
 void why_read(struct why_facts *f, const char *job, pid_t pid);
+/* Adds all ranks of launchers that have not joined their job: a rank of another host may wait. */
+void why_add_ranks(struct why_facts *f);
+/* Leaves out those for which none waits. */
+void why_drop_ranks(struct why_facts *f);
 /* Leaves of the later reading what both say alike, and judges its processes. */
 void why_settle(const struct why_facts *before, struct why_facts *now);
 /* Leaves out the processes that have one of these endpoints of a job. */
