@@ -25,7 +25,7 @@ struct together_rank {
 	enum together_state state;
 	uint64_t where; /* its endpoint */
 	mx_endpoint_addr_t addr;
-	int seen;	 /* the host in the facts that it sees, or WHY_NONE */
+	int seen; /* the host in the facts that it sees, or WHY_NONE */
 	char host[WHY_HOST_NAME];
 };
 

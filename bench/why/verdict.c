@@ -16,6 +16,8 @@
 static const char rights[] =
 	"Run the mx_why of its version, as root where kernel.yama.ptrace_scope is above 0.";
 
+static const char there[] = "Run mx_why there, or on all hosts with --together: mx_why(1).";
+
 #define SHOWN 3 /* members of a cycle that are named */
 
 static void say(char *text, const char *fmt, ...) bench_printf(2, 3);
@@ -312,7 +314,7 @@ static void say_holder(const struct why_graph *g, const struct why_holder *h, ch
 
 	if (!h->pid && why_host_of(g->now, h->where) < 0) {
 		say(why, "What that node does is seen on its host.");
-		say(act, "Run mx_why there.");
+		say(act, "%s", there);
 		return;
 	}
 	why_holder_text(g->now, h, name);
@@ -364,7 +366,7 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		return;
 	} else if (is_elsewhere(g, a)) {
 		say(sentences[1], "%.150s is connected; what it does is seen on its host.", other);
-		say(sentences[2], "Run mx_why there.");
+		say(sentences[2], "%s", there);
 	} else if (a->ended) {
 		say(sentences[1], "%.150s has ended%s.", other,
 		    why_host_of(g->now, a->ended) < 0 ? ", or its host is not reached" : "");
@@ -379,7 +381,7 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 		    a->wait->nranks == 1 ? "has" : "have", here,
 		    a->wait->nranks == 1 ? "that rank" : "one of them");
 		say(sentences[2], "Find out whether it has ended; if it is on another host, run "
-				  "mx_why there.");
+				  "mx_why on all hosts with --together: mx_why(1).");
 	} else if (a->wait->kind >= WHY_MUTEX && a->wait->nholders) {
 		say_holder(g, &a->wait->holders[0], sentences[1], sentences[2]);
 	} else if (a->wait->kind >= WHY_MUTEX) {
