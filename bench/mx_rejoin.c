@@ -26,7 +26,7 @@ static const char help[] =
 	"Usage: mx_rejoin [options]\n"
 	"Kills one of four processes of this host again and again, starts it again, and measures\n"
 	"how long the others take to notice, and to get a message through to the new one.\n\n"
-	"  --provider NAME     shm, tcp, or both (default)\n"
+	"  --provider NAME     shm, tcp, both (default), or verbs, with an RDMA device\n"
 	"  --every MS          time between two deaths (default 200)\n"
 	"  --time MS           time to measure (default 10000), half as long without deaths "
 	"before\n"
@@ -65,10 +65,11 @@ struct options {
 	unsigned every;
 	double seconds;
 	uint32_t size;
-	int provider; /* 2: both */
+	int provider; /* of the names, BOTH: of those before it */
 	enum table_format format;
 };
-static const char *const providers[] = {"shm", "tcp", "both"};
+static const char *const providers[] = {"shm", "tcp", "both", "verbs"};
+#define BOTH 2
 
 struct echo {
 	uint32_t rank, connection;
@@ -440,9 +441,9 @@ static void measure(struct table *t, const struct options *o, const char *provid
 
 int main(int argc, char **argv)
 {
-	struct options o = {.every = 200, .seconds = 10, .size = 65536, .provider = 2};
+	struct options o = {.every = 200, .seconds = 10, .size = 65536, .provider = BOTH};
 	const struct cli_option options[] = {
-		CLI_WORD("provider", &o.provider, providers, 3),
+		CLI_WORD("provider", &o.provider, providers, 4),
 		CLI_UINT("every", &o.every, 1, 60000),
 		CLI_MS("time", &o.seconds, 10000000),
 		CLI_UINT("size", &o.size, 1, 1 << 30),
@@ -463,9 +464,11 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		bench_fail("mmap: %m");
 	table_open_flow(&t, o.format, columns, sizeof(columns) / sizeof(*columns));
-	for (int i = 0; i < 2; i++)
-		if (o.provider == 2 || o.provider == i)
+	for (int i = 0; i < BOTH; i++)
+		if (o.provider == BOTH)
 			measure(&t, &o, providers[i]);
+	if (o.provider != BOTH)
+		measure(&t, &o, providers[o.provider]);
 	table_close(&t);
 	bench_output_end();
 	return atomic_load(&shared->wrong) ? 1 : 0;
