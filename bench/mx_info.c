@@ -349,7 +349,8 @@ int main(int argc, char **argv)
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)
-		bench_fail("mx_init: %s", mx_strerror(rc));
+		bench_fail("mx_init: %s",
+			   rc == MX_FAILURE ? "see the message before this one" : mx_strerror(rc));
 	if (what == SETTINGS)
 		return 0;
 	if (what == PROTOCOLS) {

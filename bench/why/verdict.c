@@ -367,6 +367,13 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	} else if (is_elsewhere(g, a)) {
 		say(sentences[1], "%.150s is connected; what it does is seen on its host.", other);
 		say(sentences[2], "%s", there);
+	} else if (a->ended && why_owner(g->now, a->now->eps[a->wait->ep].job, a->ended) >= 0) {
+		say(sentences[1],
+		    "%.150s runs, but this connection to it is lost: the network broke, or an "
+		    "earlier process of that name has ended.",
+		    other);
+		say(sentences[2], "Connect to it again, or let it connect; if it cannot, see "
+				  "TAGWIRE_RETRY.");
 	} else if (a->ended) {
 		say(sentences[1], "%.150s has ended%s.", other,
 		    why_host_of(g->now, a->ended) < 0 ? ", or its host is not reached" : "");

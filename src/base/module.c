@@ -2,10 +2,13 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
@@ -62,6 +65,17 @@ bool tw_module_installed(const char *name)
 	return tw_sys_readable(path);
 }
 
+/* The loader's words do not say what to do where no descriptor is left. */
+static void module_refused(void)
+{
+	int fd = tw_sys_open("/", O_PATH | O_CLOEXEC);
+
+	if (fd >= 0)
+		tw_sys_close(fd);
+	else if (errno == EMFILE || errno == ENFILE)
+		tw_log_no_descriptor();
+}
+
 const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,
 			   unsigned len)
 {
@@ -74,6 +88,7 @@ const void *tw_module_load(const char *name, const char *symbol, uint32_t versio
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!module) {
 		snprintf(why, len, "%s", dlerror());
+		module_refused();
 		return NULL;
 	}
 	found = dlsym(module, symbol);

@@ -64,7 +64,7 @@ void tw_failure_text(char *out, size_t size, const char *what, const struct tw_e
  */
 void tw_failure_report(const char *what, const struct tw_ep *ep, uint64_t where,
 		       enum tw_status why);
-/* For tw_interface.down: logs that receives of anybody may wait in vain, if there are any. */
+/* For tw_interface.down: logs that receives of anybody may wait in vain. */
 void tw_failure_down(struct tw_ep *ep, const struct tw_peer *p);
 
 /* endpoint.c ------------------------------------------------------------- */

@@ -150,14 +150,17 @@ void tw_failure_text(char *out, size_t size, const char *what, const struct tw_e
 	tw_report_text(out, size, subject, cause, advice);
 }
 
-/* Statuses of sends show the loss; a receive that other peers may end has none. */
+/*
+ * Statuses of sends show the loss; a receive that other peers may end has none. Often none is
+ * posted at this moment, as the last message of the peer has just ended it.
+ */
 void tw_failure_down(struct tw_ep *ep, const struct tw_peer *p)
 {
 	const char *advice, *cause = tw_failure_cause(TW_S_LOST, &advice);
 	char subject[TW_REPORT_SIZE];
 
-	if (p->why != TW_S_LOST || !ep->gauges[TW_G_POSTED])
+	if (p->why != TW_S_LOST)
 		return;
-	failure_subject(subject, sizeof(subject), "receives from it do not end", ep, p->addr.where);
-	tw_report(TW_LOG_ERROR, subject, cause, advice);
+	failure_subject(subject, sizeof(subject), NULL, ep, p->addr.where);
+	tw_report(TW_LOG_ERROR, subject, cause, "receives that wait for it alone do not end");
 }

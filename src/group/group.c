@@ -212,6 +212,12 @@ void tw_group_down(struct tw_ep *ep, const struct tw_peer *p)
 		tw_member_ready(p->context);
 }
 
+void tw_group_down_said(struct tw_ep *ep, const struct tw_peer *p)
+{
+	tw_failure_down(ep, p);
+	tw_group_down(ep, p);
+}
+
 /* Requests that are made again in this, without memory, end when it is called again. */
 static void member_give_up(struct tw_member *m)
 {

@@ -88,6 +88,8 @@ void tw_group_attend(struct tw_ep *ep);
 /* As tw_group_attend(), at the end of a call, and leaves the endpoint. */
 void tw_group_leave(struct tw_ep *ep);
 void tw_group_down(struct tw_ep *ep, const struct tw_peer *p);
+/* The same, of an interface whose receives do not end with a peer: standard error names it. */
+void tw_group_down_said(struct tw_ep *ep, const struct tw_peer *p);
 /* After a send to oneself: no doorbell announces it, nor what answers it. */
 void tw_group_poll_self(struct tw_ep *ep);
 

@@ -211,11 +211,36 @@ static int listen_in(struct tw_sock_listener *l, const struct place *p,
 	return 0;
 }
 
+#define DIR_MOST 48 /* bytes of a path, before the longest name (settings.def) */
+
+/* TAGWIRE_DIR is the only place, and it is not used. */
+static void report_dir(void)
+{
+	const char *dir = tw_settings.dir, *cause = "it is not used";
+	char text[96];
+	struct stat st;
+	int fd = tw_sys_open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (strlen(dir) > DIR_MOST)
+		cause = "it is not used: its path is longer than 48 bytes";
+	else if (fd < 0)
+		cause = errno == ENOENT ? "it is not used: its parent directory does not exist"
+					: "it is not used: it is no directory that can be opened";
+	else if (tw_sys_fstat(fd, &st) == 0 && st.st_uid != tw_sys_euid())
+		cause = "it is not used: it is another user's";
+	else if (st.st_mode & 077)
+		cause = "it is not used: others may enter it, chmod 700 mends that";
+	if (fd >= 0)
+		tw_sys_close(fd);
+	snprintf(text, sizeof(text), "TAGWIRE_DIR=%.64s", dir);
+	tw_report(TW_LOG_ERROR, text, cause,
+		  "only processes of this network namespace find each other on this host");
+}
+
 /* In the first place where that is possible. In none may another process have the name. */
 static int listen_own(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog)
 {
 	int probe = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	char text[96];
 	int err = probe < 0 ? errno : 0;
 
 	for (unsigned i = 0; i < PLACES && !err; i++) {
@@ -231,12 +256,8 @@ static int listen_own(struct tw_sock_listener *l, const struct tw_sock_name *nam
 			err = 0;
 	}
 	tw_fd_close(probe);
-	if (!err && l->fd[TW_SOCK_OWN] < 0 && *tw_settings.dir) {
-		snprintf(text, sizeof(text), "TAGWIRE_DIR=%.64s", tw_settings.dir);
-		tw_report(TW_LOG_ERROR, text, "it is not used",
-			  "it must be this user's alone (mode 700) and at most 48 bytes long, and "
-			  "its parent directory must exist");
-	}
+	if (!err && l->fd[TW_SOCK_OWN] < 0 && *tw_settings.dir)
+		report_dir();
 	return err;
 }
 

@@ -202,17 +202,22 @@ static bool ask_all(struct query *q, struct tw_host_boards *boards)
 	return false;
 }
 
-/* Its system has taken the calls, and no process has. */
+/* Its system has taken a call, and no process has. */
 static void report_silent(struct query *q)
 {
+	unsigned i = 0;
 	char address[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 8], cause[160];
 
 	q->err = TW_ETIMEDOUT;
+	while (i < q->n && q->of[i]->channel == TW_NET_DIALING)
+		i++;
+	if (i == q->n)
+		return;
 	snprintf(who, sizeof(who), "host %s", tw_inet_text(q->to, address, sizeof(address)));
 	snprintf(cause, sizeof(cause),
 		 "it was asked for its boards, and its process that listens at TCP port %u has not "
 		 "answered",
-		 tw_net_names_port(q->of[0]->port));
+		 tw_net_names_port(q->of[i]->port));
 	tw_report(TW_LOG_ERROR, who, cause,
 		  "perhaps the process is stopped: let it go on, or end it (ss -tlnp there)");
 }
