@@ -238,22 +238,29 @@ double bench_real(const char *option, const char *text, double max)
 	return v;
 }
 
+#define LINE_S 30 /* seconds from one line to the next, where standard error is no terminal */
+
 void bench_progress(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!isatty(STDERR_FILENO))
-		return;
+	bool terminal = isatty(STDERR_FILENO);
+
 	if (!started)
 		started = time(NULL);
-	if (time(NULL) - started < 2)
-		return; /* not worth the flicker */
-	fputs("\r\033[K", stderr);
+	/* Not worth the flicker, or the lines. */
+	if (time(NULL) - started < (terminal ? 2 : LINE_S))
+		return;
+	if (!terminal)
+		started = time(NULL);
+	fprintf(stderr, terminal ? "\r\033[K" : "%s: ", bench_tool);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
+	if (!terminal)
+		fputc('\n', stderr);
 	fflush(stderr);
-	progress_shown = true;
+	progress_shown = terminal;
 }
 
 void bench_progress_end(void)
