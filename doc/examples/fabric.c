@@ -62,7 +62,8 @@ int main(int argc, char **argv)
 	hints->addr_format = FI_ADDR_STR;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->fabric_attr->prov_name = strdup("tagwire");
-	check(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
+	check(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info),
+	      "no provider tagwire, see FI_PROVIDER_PATH: fi_getinfo");
 	check(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
 	check(fi_domain(fabric, info, &domain, NULL), "fi_domain");
 	check(fi_av_open(domain, &av_attr, &av, NULL), "fi_av_open");
