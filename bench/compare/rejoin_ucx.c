@@ -395,7 +395,7 @@ int main(int argc, char **argv)
 	calm = 1e-6 * (double)(atomic_load(&shared->bytes) - bytes) / (now() - since);
 	since = now();
 	bytes = atomic_load(&shared->bytes);
-	while (good && now() - since < seconds) {
+	while (good && deaths < MAX_DEATHS - 1 && now() - since < seconds) {
 		unsigned life = atomic_load(&shared->life);
 
 		usleep(every * 1000);

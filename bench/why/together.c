@@ -213,8 +213,12 @@ static void take_facts(struct together *t, struct why_facts *f, const mx_status_
 	must("mx_irecv",
 	     mx_irecv(t->endpoint, &seg, 1, found->match_info, MX_MATCH_MASK_NONE, NULL, &req));
 	good = finish(t, &req, end, &status);
-	if (good && rank && rank < t->size && t->ranks[rank].state == TOGETHER_CAME)
-		add_facts(&t->ranks[rank], f, bytes, status.xfer_length);
+	if (rank && rank < t->size && t->ranks[rank].state == TOGETHER_CAME) {
+		if (good)
+			add_facts(&t->ranks[rank], f, bytes, status.xfer_length);
+		else
+			t->ranks[rank].state = TOGETHER_MISSING;
+	}
 	/* Data of one that was given up may still come. */
 	if (good)
 		free(bytes);

@@ -171,6 +171,8 @@ static const char *self_advice(enum why_kind kind)
 {
 	if (locks(kind))
 		return "Give the lock back";
+	if (receives(kind))
+		return "Send what it waits for";
 	if (kind == WHY_GET)
 		return "Create the endpoint";
 	return kind == WHY_OPEN ? "Open the other end of the channel" : "Post the receive";

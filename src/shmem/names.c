@@ -218,13 +218,13 @@ static void report_dir(void)
 {
 	const char *dir = tw_settings.dir, *cause = "it is not used";
 	char text[96];
-	struct stat st;
+	struct stat st = {.st_mode = 0};
 	int fd = tw_sys_open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (strlen(dir) > DIR_MOST)
 		cause = "it is not used: its path is longer than 48 bytes";
 	else if (fd < 0)
-		cause = errno == ENOENT ? "it is not used: its parent directory does not exist"
+		cause = errno == ENOENT ? "it is not used: it is not there, and could not be made"
 					: "it is not used: it is no directory that can be opened";
 	else if (tw_sys_fstat(fd, &st) == 0 && st.st_uid != tw_sys_euid())
 		cause = "it is not used: it is another user's";
