@@ -242,23 +242,25 @@ double bench_real(const char *option, const char *text, double max)
 
 void bench_progress(const char *fmt, ...)
 {
-	va_list ap;
-
 	bool terminal = isatty(STDERR_FILENO);
+	va_list ap;
 
 	if (!started)
 		started = time(NULL);
 	/* Not worth the flicker, or the lines. */
 	if (time(NULL) - started < (terminal ? 2 : LINE_S))
 		return;
-	if (!terminal)
-		started = time(NULL);
-	fprintf(stderr, terminal ? "\r\033[K" : "%s: ", bench_tool);
+	if (terminal)
+		fputs("\r\033[K", stderr);
+	else
+		fprintf(stderr, "%s: ", bench_tool);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	if (!terminal)
+	if (!terminal) {
 		fputc('\n', stderr);
+		started = time(NULL); /* of the next line */
+	}
 	fflush(stderr);
 	progress_shown = terminal;
 }

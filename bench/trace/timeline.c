@@ -158,7 +158,6 @@ static double timeline_end(const struct trace *t)
 double trace_timeline(const struct trace *t, FILE *f, double y, double from_ms, double ms)
 {
 	struct timeline l = {.t = t, .f = f, .y = y, .from = from_ms * 1e3};
-	char title[128];
 
 	l.until = ms > 0 ? l.from + ms * 1e3 : timeline_end(t);
 	if (l.until <= l.from) {
@@ -169,10 +168,10 @@ double trace_timeline(const struct trace *t, FILE *f, double y, double from_ms, 
 		return y;
 	}
 	l.spent = trace_alloc((size_t)t->n * COLUMNS, sizeof *l.spent);
-	snprintf(title, sizeof title,
-		 "From %.3f to %.3f ms: where each endpoint waited, and messages", l.from / 1e3,
-		 l.until / 1e3);
-	fprintf(f, "<text x=\"10\" y=\"%.1f\" class=\"title\">%s</text>\n", l.y, title);
+	fprintf(f,
+		"<text x=\"10\" y=\"%.1f\" class=\"title\">From %.3f to %.3f ms: where each "
+		"endpoint waited, and messages</text>\n",
+		l.y, l.from / 1e3, l.until / 1e3);
 	fprintf(f,
 		"<text x=\"10\" y=\"%.1f\" class=\"row\">Red: the other side was late. Green: the "
 		"message was under way. Grey: for something else. White: it did not wait.</text>\n",

@@ -36,7 +36,8 @@ static struct why_wait *add(struct walk *w, uint64_t id)
 	to->id = id;
 	to->own = w->own;
 	to->other = w->other;
-	to->to = where_of(w, w->other);
+	/* Any node may connect a channel. */
+	to->to = w->kind == WHY_BIND ? 0 : where_of(w, w->other);
 	to->state = WHY_IS_WAITING;
 	return to;
 }
@@ -120,7 +121,6 @@ static void read_scalar(struct walk *w, const struct tw_mcapi_chan *c)
 static void read_endpoint(struct walk *w, uint64_t at)
 {
 	struct tw_mcapi_endp e;
-	struct why_wait *to;
 
 	if (!peek(w->m, at, &e, sizeof e))
 		return;
@@ -128,9 +128,7 @@ static void read_endpoint(struct walk *w, uint64_t at)
 	w->other = e.chan.other;
 	if (e.chan.open == TW_MCAPI_CH_OPENING) {
 		w->kind = e.chan.bound ? WHY_OPEN : WHY_BIND;
-		to = add(w, address(e.chan.opening));
-		if (to && w->kind == WHY_BIND)
-			to->to = 0;
+		add(w, address(e.chan.opening));
 	}
 	if (e.chan.open == TW_MCAPI_CH_OPEN && e.chan.scl)
 		read_scalar(w, &e.chan);

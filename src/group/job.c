@@ -64,11 +64,10 @@ static bool begin_launcher(char *why, unsigned len)
 		return false;
 	}
 	if (!tw_module_installed("pmix")) {
-		snprintf(
-			why, len,
-			"tagwire_pmix.so is not there: either libpmix-dev was missing when Tagwire "
-			"was built, or TAGWIRE_MODULES names another directory; TAGWIRE_RANK "
-			"serves instead, see tagwire-launch(7)");
+		snprintf(why, len,
+			 "tagwire_pmix.so is not there: either libpmix-dev was missing when Tagwire "
+			 "was built, or TAGWIRE_MODULES names another directory; TAGWIRE_RANK "
+			 "serves instead, see tagwire-launch(7)");
 		return false;
 	}
 	launcher = tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, len);
@@ -227,8 +226,7 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 	if ((mine & 0xffff) < current.rank || id + current.size > UINT16_MAX) {
 		tw_log(TW_LOG_ERROR,
 		       "rank %u has opened endpoint %u: without a launcher each rank opens the id "
-		       "of "
-		       "rank 0 plus its rank, not any free one; see tagwire-launch(7)",
+		       "of rank 0 plus its rank, not any free one; see tagwire-launch(7)",
 		       current.rank, (unsigned)mine & 0xffff);
 		return TW_EPROTO;
 	}

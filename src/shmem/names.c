@@ -64,20 +64,32 @@ static bool place_path(char *path, size_t size, unsigned i)
 	return n > 0 && (size_t)n < size;
 }
 
-static bool place_open(struct place *p, unsigned i, bool make)
+/* Opens its directory; else why it cannot be used. */
+static const char *place_refused(struct place *p)
 {
+	const char *why = NULL;
 	struct stat st;
 
+	p->fd = tw_fd_own(tw_sys_open(p->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	if (p->fd < 0)
+		return errno == ENOENT ? "it is not there, and could not be made"
+				       : "it is no directory that can be opened";
+	if (tw_sys_fstat(p->fd, &st) < 0 || st.st_uid != tw_sys_euid())
+		why = "it is another user's";
+	else if (st.st_mode & 077)
+		why = "others may enter it, chmod 700 mends that";
+	if (why)
+		tw_fd_close(p->fd);
+	return why;
+}
+
+static bool place_open(struct place *p, unsigned i, bool make)
+{
 	if (!place_path(p->path, sizeof(p->path), i))
 		return false;
 	if (make)
 		tw_sys_mkdir(p->path);
-	p->fd = tw_fd_own(tw_sys_open(p->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-	if (p->fd >= 0 && tw_sys_fstat(p->fd, &st) == 0 && st.st_uid == tw_sys_euid() &&
-	    !(st.st_mode & 077))
-		return true;
-	tw_fd_close(p->fd);
-	return false;
+	return !place_refused(p);
 }
 
 /* Against another process that finds the same name left over. */
@@ -211,28 +223,19 @@ static int listen_in(struct tw_sock_listener *l, const struct place *p,
 	return 0;
 }
 
-#define DIR_MOST 48 /* bytes of a path, before the longest name (settings.def) */
-
 /* TAGWIRE_DIR is the only place, and it is not used. */
 static void report_dir(void)
 {
-	const char *dir = tw_settings.dir, *cause = "it is not used";
-	char text[96];
-	struct stat st = {.st_mode = 0};
-	int fd = tw_sys_open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const char *why = "its path is longer than 48 bytes";
+	char text[96], cause[96];
+	struct place p;
 
-	if (strlen(dir) > DIR_MOST)
-		cause = "it is not used: its path is longer than 48 bytes";
-	else if (fd < 0)
-		cause = errno == ENOENT ? "it is not used: it is not there, and could not be made"
-					: "it is not used: it is no directory that can be opened";
-	else if (tw_sys_fstat(fd, &st) == 0 && st.st_uid != tw_sys_euid())
-		cause = "it is not used: it is another user's";
-	else if (st.st_mode & 077)
-		cause = "it is not used: others may enter it, chmod 700 mends that";
-	if (fd >= 0)
-		tw_sys_close(fd);
-	snprintf(text, sizeof(text), "TAGWIRE_DIR=%.64s", dir);
+	if (place_path(p.path, sizeof(p.path), 0) && (why = place_refused(&p)) == NULL) {
+		tw_fd_close(p.fd);
+		why = "no socket can be made there; its path may have 48 bytes";
+	}
+	snprintf(text, sizeof(text), "TAGWIRE_DIR=%.64s", tw_settings.dir);
+	snprintf(cause, sizeof(cause), "it is not used: %s", why);
 	tw_report(TW_LOG_ERROR, text, cause,
 		  "only processes of this network namespace find each other on this host");
 }

@@ -200,6 +200,22 @@ static void other_job(int me, int n)
 	alone(me, n);
 }
 
+/* Rank 1 begins again under its name; rank 0 keeps the connection to what it was before. */
+static void restarted(int me, int n)
+{
+	char self[4096] = "";
+
+	if (me == 1 && !getenv("WHYT_AGAIN")) {
+		begin(me);
+		meet(0);
+		setenv("WHYT_AGAIN", "1", 1);
+		whyt_must(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+		execl(self, self, "restarted", "1", NULL);
+		whyt_must(false);
+	}
+	alone(me, n);
+}
+
 static const struct whyt_case cases[] = {
 	{"both_receive",
 	 2,
@@ -306,6 +322,15 @@ static const struct whyt_case cases[] = {
 	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
 	  "open.",
 	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
+	{"restarted",
+	 2,
+	 restarted,
+	 0,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from rank 1 "
+	  "(process {1}, why_mx); 1 more wait behind it.",
+	  "Rank 1 (process {1}, why_mx) runs, but this connection to it is lost: the network broke, "
+	  "or an earlier process of that name has ended.",
+	  "Connect to it again, or let it connect; if it cannot, see TAGWIRE_RETRY."}},
 	{"other_job",
 	 2,
 	 other_job,

@@ -153,5 +153,5 @@ ssize_t tw_tcp_session_recv(struct tw_tcp_path *p, void *data, size_t len)
 
 bool tw_tcp_session_pending(const struct tw_tcp_path *p)
 {
-	return p->session && p->tokens.tls->pending(p->session) > 0;
+	return p->tokens.tls->pending(p->session) > 0;
 }

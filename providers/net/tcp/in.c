@@ -238,6 +238,6 @@ void tw_tcp_read(struct tw_tcp_path *p)
 		if (p->freed || tw_tcp_stuck(p))
 			break;
 	}
-	if (!p->freed && !tw_tcp_stuck(p) && tw_tcp_session_pending(p))
+	if (p->session && !p->freed && !tw_tcp_stuck(p) && tw_tcp_session_pending(p))
 		tw_list_add_tail(&p->t->stuck, &p->stuck);
 }

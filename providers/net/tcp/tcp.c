@@ -103,7 +103,7 @@ static void offer_again(struct tw_tcp *t)
 		struct tw_tcp_path *p = tw_list_first(&t->stuck, struct tw_tcp_path, stuck);
 
 		tw_tcp_parse(p);
-		if (!p->freed && tw_tcp_session_pending(p))
+		if (p->session && !p->freed && tw_tcp_session_pending(p))
 			tw_tcp_read(p);
 	}
 }

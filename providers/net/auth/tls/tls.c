@@ -98,12 +98,11 @@ static int wire_write(BIO *bio, const char *data, int len)
 		return tls_ended(bio, s, len, 0);
 	}
 	/* A record that overtook others would end the connection. */
-	if (s->out_len)
+	if (s->out_len) {
 		errno = ENOBUFS;
-	return tls_ended(bio, s,
-			 s->out_len ? -1
-				    : tw_sys_send(s->fd, data, (size_t)len,
-						  MSG_DONTWAIT | MSG_NOSIGNAL),
+		return tls_ended(bio, s, -1, BIO_FLAGS_WRITE);
+	}
+	return tls_ended(bio, s, tw_sys_send(s->fd, data, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL),
 			 BIO_FLAGS_WRITE);
 }
 
@@ -203,6 +202,7 @@ static bool restrict_to_keys(void)
 static bool tls_begin(void)
 {
 	TW_NOT_CANCELLED;
+
 	if (ctx)
 		return true;
 	/* Other threads may be in here while the program exits. */
