@@ -64,6 +64,7 @@ static void show(struct table *t, const char *name, const char *value, const cha
 #define SHOW_NODES SHOW_STR
 #define SHOW_PATH SHOW_STR
 #define SHOW_RANK SHOW_STR
+#define SHOW_PORTS SHOW_STR
 #define SHOW_UINT(value) snprintf(text, sizeof(text), "%" PRIu32, value)
 #define SHOW_SIZE SHOW_UINT
 #define SHOW_BOOL(value) snprintf(text, sizeof(text), "%d", value)

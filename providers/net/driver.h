@@ -29,7 +29,7 @@
 
 struct tw_net_tls;
 
-#define TW_DRIVER_VERSION 15 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 16 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
@@ -189,7 +189,7 @@ struct tw_driver {
 	/* Transfers under way on it end, now or later. */
 	void (*path_free)(void *path);
 	/* Names the ports that a firewall must let pass for its paths. */
-	void (*ports)(char *text, size_t size);
+	void (*ports)(const struct tw_settings *settings, char *text, size_t size);
 
 	/*
 	 * Sends one packet, in order with those before as far as nothing is lost.

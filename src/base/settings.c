@@ -20,10 +20,11 @@ struct tw_settings tw_settings = {
 #define DEFAULT_NODES(x) x
 #define DEFAULT_PATH(x) x
 #define DEFAULT_RANK(x) x
+#define DEFAULT_PORTS(x) x
 #define DEFAULT_UINT(x) #x
 #define DEFAULT_SIZE(x) #x
 #define DEFAULT_BOOL(x) #x
-enum type { STR, TRUST, LIST, NODES, PATH, UINT, SIZE, RANK, BOOL };
+enum type { STR, TRUST, LIST, NODES, PATH, UINT, SIZE, RANK, PORTS, BOOL };
 
 static const struct setting {
 	const char *name, *dflt, *limits;
@@ -165,6 +166,8 @@ static int parse_nodes(const char *text, char *out)
 
 static int setting_parse(enum type type, const char *text, void *out)
 {
+	struct tw_ports ports;
+
 	switch (type) {
 	case STR:
 	case TRUST:
@@ -180,6 +183,9 @@ static int setting_parse(enum type type, const char *text, void *out)
 		return parse_number(text, type == SIZE, out);
 	case RANK:
 		return parse_rank(text, out);
+	case PORTS:
+		return tw_ports_parse(text, &ports) ? parse_word(text, out, TW_SETTING_STR_MAX)
+						    : -1;
 	default:
 		return parse_bool(text, out);
 	}
@@ -334,8 +340,9 @@ static const char *nearest_name(const char *text, size_t len)
 	return best;
 }
 
-/* The word among those that is nearest to any word of the text, or an empty one. */
-static void nearest_word(const char *words, const char *text, char out[TW_SETTING_STR_MAX])
+/* The advice "; perhaps WORD for THAT ONE OF THE TEXT", or none: of all the two that are nearest.
+ */
+static void nearest_word(const char *words, const char *text, char *out, size_t size)
 {
 	unsigned least = NEAR + 1, d;
 	size_t n, len;
@@ -350,7 +357,7 @@ static void nearest_word(const char *words, const char *text, char out[TW_SETTIN
 			if (d >= least || 3 * d > 2 * n)
 				continue;
 			least = d;
-			snprintf(out, TW_SETTING_STR_MAX, "%.*s", (int)n, w);
+			snprintf(out, size, "; perhaps %.*s for %.*s", (int)n, w, (int)len, word);
 		}
 	}
 }
@@ -395,14 +402,15 @@ static void setting_explain(const struct setting *r, char *out, unsigned size)
 		[LIST] = "words with commas between them",
 		[NODES] = "numbers up to 4095, each once, and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
-		[RANK] = "a rank, from 0 on, and the number of ranks, like 0/2",
+		[RANK] = "a rank and, after a slash, the number of ranks, from 0/2 to 1/2 for two",
+		[PORTS] = "the first port and the last, from 1 to 65535, like 30000-30999",
 	};
 	const char *must = *r->limits ? r->limits : forms[r->type], *text;
-	char near[TW_SETTING_STR_MAX] = "", number[128], used[VARIABLE_MAX];
+	char near[3 * TW_SETTING_STR_MAX] = "", number[128], used[VARIABLE_MAX];
 
 	text = from_environment(r->name, r->type, used);
 	if (strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0)
-		nearest_word(r->limits + strlen(ONE_OF), text, near);
+		nearest_word(r->limits + strlen(ONE_OF), text, near, sizeof(near));
 	if (r->type == UINT || r->type == SIZE) {
 		snprintf(number, sizeof(number), "a number %s%s%s", r->limits,
 			 strstr(r->limits, " to ") ? "" : " to 4294967295",
@@ -410,8 +418,8 @@ static void setting_explain(const struct setting *r, char *out, unsigned size)
 		must = number;
 	}
 	snprintf(out, size,
-		 "%s=%.64s is not a valid value: it must be %s%s%s; see tagwire-settings(7)", used,
-		 text, must, *near ? "; perhaps " : "", near);
+		 "%s=%.64s is not a valid value: it must be %s%s; see tagwire-settings(7)", used,
+		 text, must, near);
 }
 
 /* Reads the settings from number *at on. The one that is invalid, or NULL; *at: the next. */

@@ -5,7 +5,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/compiler.h"
 
 #define TW_SETTING_STR_MAX 64
 #define TW_SETTING_PATH_MAX 512
@@ -17,6 +20,7 @@ typedef char tw_setting_PATH[TW_SETTING_PATH_MAX];
 typedef char tw_setting_RANK[TW_SETTING_STR_MAX];
 typedef char tw_setting_LIST[TW_SETTING_LIST_MAX];
 typedef char tw_setting_NODES[TW_SETTING_LIST_MAX];
+typedef char tw_setting_PORTS[TW_SETTING_STR_MAX];
 typedef uint32_t tw_setting_UINT;
 typedef uint32_t tw_setting_SIZE;
 typedef bool tw_setting_BOOL;
@@ -67,6 +71,27 @@ struct tw_nodes {
 
 /* The next of several with commas between them, as 0-3=alpha. 0: no more; -1: it is none. */
 int tw_nodes_next(const char **text, struct tw_nodes *out);
+
+/* TCP ports in turn. Both 0: the system chooses. */
+struct tw_ports {
+	uint32_t first, last;
+};
+
+/* 30000-30999, or one port; an empty text leaves the choice to the system. False: it is neither. */
+static inline bool tw_ports_parse(const char *text, struct tw_ports *out)
+{
+	char *end = NULL;
+
+	*out = (struct tw_ports){0, 0};
+	if (!*text)
+		return true;
+	if (*text < '0' || *text > '9')
+		return false;
+	out->first = out->last = (uint32_t)tw_min(strtoul(text, &end, 10), 65536ul);
+	if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+		out->last = (uint32_t)tw_min(strtoul(end + 1, &end, 10), 65536ul);
+	return !*end && out->first && out->first <= out->last && out->last <= 65535;
+}
 
 /* The next of several names with commas between them, and its length; NULL: no more. */
 static inline const char *tw_name_next(const char **names, size_t *len)

@@ -268,8 +268,9 @@ static bool do_arm(void *instance)
 	return f->held_len >= 0 || !tw_list_empty(&f->ops) || poll(&p, 1, 0) == 1;
 }
 
-static void ports(char *text, size_t size)
+static void ports(const struct tw_settings *settings, char *text, size_t size)
 {
+	(void)settings;
 	snprintf(text, size, "nothing");
 }
 

@@ -55,6 +55,11 @@ static bool same_RANK(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
+static bool same_PORTS(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
 static bool same_NODES(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
@@ -100,6 +105,15 @@ static void bad(const char *name, const char *value)
 	cr_assert_eq(changed(), 0u, "%s=%s", name, value);
 }
 
+/* The message names the setting, its limits, and the word that was probably meant. */
+static void says(const char *name, const char *value, const char *limits, const char *meant)
+{
+	bad(name, value);
+	cr_assert_not_null(strstr(err, limits), "%s", err);
+	cr_assert_not_null(strstr(err, meant), "%s", err);
+	clean();
+}
+
 Test(settings, defaults)
 {
 	cr_assert_eq(changed(), 0u, "before anything is read");
@@ -129,6 +143,7 @@ static const char *sample(const char *env)
 #define TEXT_PATH(env, dflt) "/some/where"
 #define TEXT_LIST(env, dflt) sample(env)
 #define TEXT_RANK(env, dflt) "1/3"
+#define TEXT_PORTS(env, dflt) "30000-30999"
 #define TEXT_NODES(env, dflt) "0-3=alpha,5=beta"
 /* The range of the log's level ends at 4; others begin at 100 or end at 51968. */
 #define TEXT_UINT(env, dflt) (strcmp(env, "TAGWIRE_LOG") == 0 ? "3" : "40000")
@@ -139,6 +154,7 @@ static const char *sample(const char *env)
 #define VALUE_PATH(env, dflt) "/some/where"
 #define VALUE_LIST(env, dflt) sample(env)
 #define VALUE_RANK(env, dflt) "1/3"
+#define VALUE_PORTS(env, dflt) "30000-30999"
 #define VALUE_NODES(env, dflt) "0-3=alpha,5=beta"
 #define VALUE_UINT(env, dflt) (strcmp(env, "TAGWIRE_LOG") == 0 ? 3u : 40000u)
 #define VALUE_SIZE(env, dflt) 65536u
@@ -229,6 +245,29 @@ Test(settings, flags)
 		bad("TAGWIRE_SERVICE", wrong[i]);
 }
 
+Test(settings, ports)
+{
+	static const char *const wrong[] = {"0",     "0-9",	   "9-8",
+					    "9-",    "-9",	   "1-65536",
+					    "65536", "1-2-3",	   "1,2",
+					    "a-b",   "1 - 2",	   " 1-2",
+					    "1-2 ",  "4294967297", "1-99999999999999999999"};
+	struct tw_ports p;
+
+	good("TAGWIRE_DATA_PORTS", "30000-30999");
+	cr_assert(tw_ports_parse(tw_settings.data_ports, &p));
+	cr_assert(p.first == 30000 && p.last == 30999, "%u-%u", p.first, p.last);
+	good("TAGWIRE_DATA_PORTS", "65535");
+	cr_assert(tw_ports_parse(tw_settings.data_ports, &p));
+	cr_assert(p.first == 65535 && p.last == 65535, "%u-%u", p.first, p.last);
+	good("TAGWIRE_DATA_PORTS", "");
+	cr_assert(tw_ports_parse(tw_settings.data_ports, &p));
+	cr_assert(p.first == 0 && p.last == 0, "%u-%u", p.first, p.last);
+	for (unsigned i = 0; i < tw_countof(wrong); i++)
+		bad("TAGWIRE_DATA_PORTS", wrong[i]);
+	says("TAGWIRE_DATA_PORTS", "30999-30000", "like 30000-30999", "");
+}
+
 Test(settings, words)
 {
 	static const char *const wrong[] = {"a b", " a", "a\t", "a\n", "a/b", "/"};
@@ -276,18 +315,9 @@ Test(settings, ranges)
 		bad("TAGWIRE_RNDV", ways[i]);
 }
 
-/* The message names the setting, its limits, and the word that was probably meant. */
-static void says(const char *name, const char *value, const char *limits, const char *meant)
-{
-	bad(name, value);
-	cr_assert_not_null(strstr(err, limits), "%s", err);
-	cr_assert_not_null(strstr(err, meant), "%s", err);
-	clean();
-}
-
 Test(settings, limits_are_named)
 {
-	says("TAGWIRE_PROVIDERS", "self,smh", "one of: self shm verbs ofi tcp", "perhaps shm");
+	says("TAGWIRE_PROVIDERS", "self,smh", "one of: self shm verbs ofi tcp", "perhaps shm for smh");
 	says("TAGWIRE_PROVIDERS", "self tcp", "one of: self shm verbs ofi tcp", "");
 	says("TAGWIRE_RNDV", "cop", "one of: auto copy get", "perhaps copy");
 	says("TAGWIRE_RMEM", "servd", "served", "perhaps served");

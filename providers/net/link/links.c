@@ -68,7 +68,7 @@ static void link_trouble(const struct tw_net_link *l)
 	if (l->first->bound)
 		return;
 	driver = l->first->way.adapter->driver;
-	driver->ports(ports, sizeof(ports));
+	driver->ports(&tw_settings, ports, sizeof(ports));
 	snprintf(cause, sizeof(cause), "it answers, but no packet by %s comes through",
 		 driver->name);
 	snprintf(advice, sizeof(advice), "let %s pass on both hosts", ports);

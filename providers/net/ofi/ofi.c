@@ -274,8 +274,9 @@ static enum tw_err ofi_do_open(const struct tw_driver_host *host, void **instanc
 	return TW_OK;
 }
 
-static void ofi_ports(char *text, size_t size)
+static void ofi_ports(const struct tw_settings *settings, char *text, size_t size)
 {
+	(void)settings;
 	snprintf(text, size,
 		 "the ports of libfabric (FI_TCP_PORT_LOW_RANGE, FI_TCP_PORT_HIGH_RANGE)");
 }

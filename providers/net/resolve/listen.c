@@ -256,10 +256,19 @@ uint32_t tw_net_listen_everywhere(struct tw_net_ep *ep, bool ipv6)
 {
 	struct sockaddr_storage sa = {.ss_family = ipv6 ? AF_INET6 : AF_INET};
 	socklen_t len = sizeof(sa);
+	struct tw_ports ports;
+	bool listens = false;
 
-	if (!net_listen_at(ep, &sa, 0, SO_REUSEADDR) ||
-	    tw_sys_getsockname(ep->listeners[ep->nlisteners - 1].fd, (struct sockaddr *)&sa, &len) <
-		    0)
+	tw_ports_parse(tw_settings.data_ports, &ports);
+	for (uint32_t port = ports.first; port <= ports.last && !listens; port++)
+		listens = net_listen_at(ep, &sa, port, SO_REUSEADDR);
+	if (!listens && ports.first)
+		tw_log(TW_LOG_WARN,
+		       "no port of TAGWIRE_DATA_PORTS=%s can be had: if this board fails, peers "
+		       "do not connect by another one",
+		       tw_settings.data_ports);
+	if (!listens || tw_sys_getsockname(ep->listeners[ep->nlisteners - 1].fd,
+					   (struct sockaddr *)&sa, &len) < 0)
 		return 0;
 	/* Both kinds of address have it in one place. */
 	return be16toh(((struct sockaddr_in *)(void *)&sa)->sin_port);

@@ -151,18 +151,46 @@ static void tcp_do_close(void *instance)
 	free(t);
 }
 
-/* On the board, at a port that the system chooses. */
-static bool listen_there(struct tw_tcp *t, struct tw_tcp_board *b)
+/* On the board, at that port. Connections of a process that has ended do not keep it. */
+static bool board_listen_at(struct tw_tcp *t, struct tw_tcp_board *b, uint32_t port)
 {
 	struct sockaddr *sa = (struct sockaddr *)&b->addr;
 	socklen_t len = sizeof(b->addr);
+	int one = 1, error;
 
+	tw_inet_set_port(&b->addr, port);
 	b->listener = t->host.own_fd(
 		tw_sys_socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	return b->listener >= 0 && tw_sys_bind(b->listener, sa, tw_inet_len(&b->addr)) == 0 &&
-	       tw_sys_listen(b->listener, BACKLOG) == 0 &&
-	       tw_sys_getsockname(b->listener, sa, &len) == 0 &&
-	       tw_tcp_watch(t, EPOLL_CTL_ADD, b->listener, EPOLLIN, b) == 0;
+	if (b->listener < 0)
+		return false;
+	if (port)
+		tw_sys_setsockopt(b->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (tw_sys_bind(b->listener, sa, tw_inet_len(&b->addr)) == 0 &&
+	    tw_sys_listen(b->listener, BACKLOG) == 0 &&
+	    tw_sys_getsockname(b->listener, sa, &len) == 0 &&
+	    tw_tcp_watch(t, EPOLL_CTL_ADD, b->listener, EPOLLIN, b) == 0)
+		return true;
+	error = errno;
+	t->host.close_fd(b->listener);
+	errno = error;
+	return false;
+}
+
+static bool board_listen(struct tw_tcp *t, struct tw_tcp_board *b)
+{
+	struct tw_ports ports;
+
+	tw_ports_parse(t->host.settings->data_ports, &ports);
+	for (uint32_t port = ports.first; port <= ports.last; port++) {
+		if (board_listen_at(t, b, port))
+			return true;
+		if (errno != EADDRINUSE)
+			break;
+	}
+	if (ports.first && errno != EMFILE && errno != ENFILE)
+		t->host.log(TW_LOG_ERROR, "tcp: no port of TAGWIRE_DATA_PORTS=%s can be had: %s",
+			    t->host.settings->data_ports, strerror(errno));
+	return false;
 }
 
 struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storage *at)
@@ -179,14 +207,8 @@ struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storag
 	if (t->nboards == TW_TCP_BOARDS)
 		return NULL;
 	*b = (struct tw_tcp_board){.what = TW_TCP_LISTENER, .addr = *at};
-	tw_inet_set_port(&b->addr, 0);
-	if (!listen_there(t, b)) {
-		int error = errno;
-
-		t->host.close_fd(b->listener);
-		errno = error;
+	if (!board_listen(t, b))
 		return NULL;
-	}
 	t->nboards++;
 	return b;
 }
@@ -198,13 +220,18 @@ static bool path_stalled(void *path)
 }
 
 /* Of this host, as that of the other is not known. */
-static void tcp_ports(char *text, size_t size)
+static void tcp_ports(const struct tw_settings *settings, char *text, size_t size)
 {
 	static const char file[] = "/proc/sys/net/ipv4/ip_local_port_range";
 	char range[32] = "";
 	unsigned low, high;
-	int fd = tw_sys_open(file, O_RDONLY | O_CLOEXEC);
+	int fd;
 
+	if (*settings->data_ports) {
+		snprintf(text, size, "TCP ports %s (TAGWIRE_DATA_PORTS)", settings->data_ports);
+		return;
+	}
+	fd = tw_sys_open(file, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && tw_sys_read(fd, range, sizeof(range) - 1) > 0 &&
 	    sscanf(range, "%u %u", &low, &high) == 2)
 		snprintf(text, size, "TCP ports %u to %u (%s)", low, high, file);

@@ -41,31 +41,53 @@ static bool device_ask(struct tw_verbs *v)
 	       l->cqe >= l->srq + l->sq;
 }
 
-/* Listens at an address, if it is one of an RDMA device whose port is up. */
-static bool device_listen_at(struct tw_verbs *v, const struct sockaddr *sa)
+/* Else errno is EADDRINUSE if another program has that port. */
+static bool device_listen_on(struct tw_verbs *v, struct sockaddr_storage *at, uint32_t port)
 {
-	struct sockaddr_storage at = {.ss_family = sa->sa_family};
+	bool taken;
 
-	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
-		return false;
-	memcpy(&at, sa, tw_inet_len(&at));
-	tw_inet_set_port(&at, 0);
+	tw_inet_set_port(at, port);
+	errno = 0;
 	if (rdma_create_id(v->events, &v->listener, NULL, RDMA_PS_TCP) != 0) {
 		v->listener = NULL;
 		return false;
 	}
-	if (rdma_bind_addr(v->listener, (struct sockaddr *)&at) == 0 && v->listener->verbs) {
+	if (rdma_bind_addr(v->listener, (struct sockaddr *)at) == 0 && v->listener->verbs) {
 		v->ctx = ibv_open_device(v->listener->verbs->device);
 		if (v->ctx && device_ask(v) && rdma_listen(v->listener, BACKLOG) == 0) {
-			memcpy(&v->addr, rdma_get_local_addr(v->listener), tw_inet_len(&at));
+			memcpy(&v->addr, rdma_get_local_addr(v->listener), tw_inet_len(at));
 			return true;
 		}
-		if (v->ctx)
-			ibv_close_device(v->ctx);
-		v->ctx = NULL;
 	}
+	taken = errno == EADDRINUSE;
+	if (v->ctx)
+		ibv_close_device(v->ctx);
+	v->ctx = NULL;
 	rdma_destroy_id(v->listener);
 	v->listener = NULL;
+	errno = taken ? EADDRINUSE : ENODEV;
+	return false;
+}
+
+/* Listens at an address, if it is one of an RDMA device whose port is up. */
+static bool device_listen_at(struct tw_verbs *v, const struct sockaddr *sa)
+{
+	struct sockaddr_storage at = {.ss_family = sa->sa_family};
+	struct tw_ports ports;
+
+	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
+		return false;
+	memcpy(&at, sa, tw_inet_len(&at));
+	tw_ports_parse(v->host.settings->data_ports, &ports);
+	for (uint32_t port = ports.first; port <= ports.last; port++) {
+		if (device_listen_on(v, &at, port))
+			return true;
+		if (errno != EADDRINUSE)
+			return false;
+	}
+	if (ports.first)
+		v->host.log(TW_LOG_ERROR, "verbs: all ports of TAGWIRE_DATA_PORTS=%s are in use",
+			    v->host.settings->data_ports);
 	return false;
 }
 

@@ -294,8 +294,9 @@ static enum tw_err verbs_do_open(const struct tw_driver_host *host, void **insta
 	return err;
 }
 
-static void verbs_ports(char *text, size_t size)
+static void verbs_ports(const struct tw_settings *settings, char *text, size_t size)
 {
+	(void)settings;
 	snprintf(text, size, "UDP port 4791, for RoCE,");
 }
 
