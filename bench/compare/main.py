@@ -163,6 +163,7 @@ class Measurement:
         cpus = ','.join(map(str, self.cpus[:run.processors]))
         extra = ['--unexpected', str(run.unexpected)] if run.unexpected else []
         extra += ['--mesh'] if run.mesh else []
+        extra += ['--one-sided'] if run.one_sided else []
         with tempfile.NamedTemporaryFile() as line:
             line.truncate(mmap.PAGESIZE)
             found, trouble = libraries.run(

@@ -24,6 +24,7 @@
 
 static int rank, ranks;
 static bool crowded;	    /* more ranks than processors: offer the processor to others */
+static bool one_sided;	    /* there are put, get and fetch-add, from rank 0 to rank 1 */
 static uint64_t unexpected; /* so many bytes may wait for their receives */
 
 static inline void die(const char *what, const char *why)

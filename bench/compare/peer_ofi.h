@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* libfabric's tagged messages over its shm provider, or another one: COMPARE_OFI. */
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launch.h"
+
+#define PEER_HAS_ONE_SIDED
 
 /* The library keeps the first part until the operation is complete. */
 typedef struct {
@@ -24,6 +28,10 @@ static struct fid_av *av;
 static struct fid_cq *cq;
 static struct fid_ep *endpoint;
 static fi_addr_t addresses[MAX_RANKS];
+static struct fid_mr *exposed_mr;
+static struct ofi_memory {
+	uint64_t base, key;
+} there; /* what rank 1 has exposed */
 
 static void ofi_check(ssize_t rc, const char *call)
 {
@@ -64,6 +72,11 @@ static void peer_open(void)
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	if (one_sided) {
+		hints->caps |= FI_RMA | FI_ATOMIC;
+		hints->domain_attr->mr_mode |= FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+		hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+	}
 	hints->fabric_attr->prov_name = strdup(provider());
 	ofi_check(fi_getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &info), "fi_getinfo");
 	fi_freeinfo(hints);
@@ -96,6 +109,8 @@ static void peer_connect(int r)
 
 static void peer_close(void)
 {
+	if (exposed_mr)
+		fi_close(&exposed_mr->fid);
 	fi_close(&endpoint->fid);
 	fi_close(&cq->fid);
 	fi_close(&av->fid);
@@ -162,4 +177,60 @@ static inline void peer_irecv(int from, void *buf, size_t len, uint32_t tag, pee
 	while ((rc = fi_trecv(endpoint, buf, len, NULL, FI_ADDR_UNSPEC,
 			      full_tag(from, tag) & ~ignore, ignore, r)) != 0)
 		ofi_again(rc, "fi_trecv");
+}
+
+/* One-sided. A completion says that the data is there: FI_DELIVERY_COMPLETE. */
+
+static void peer_expose(void *base, size_t len)
+{
+	peer_req r;
+
+	if (rank == 1) {
+		ofi_check(fi_mr_reg(domain, base, len, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0,
+				    &exposed_mr, NULL),
+			  "fi_mr_reg");
+		there.key = fi_mr_key(exposed_mr);
+		there.base = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)base : 0;
+		peer_isend(0, &there, sizeof there, 0, &r);
+	} else {
+		peer_irecv(1, &there, sizeof there, 0, &r);
+	}
+	while (!peer_test(&r))
+		sched_yield();
+}
+
+static inline void peer_put(const void *buf, size_t len, size_t at, peer_req *r)
+{
+	ssize_t rc;
+
+	r->done = false;
+	while ((rc = fi_write(endpoint, buf, len, NULL, addresses[1], there.base + at, there.key,
+			      r)) != 0)
+		ofi_again(rc, "fi_write");
+}
+
+static inline void peer_get(void *buf, size_t len, size_t at, peer_req *r)
+{
+	ssize_t rc;
+
+	r->done = false;
+	while ((rc = fi_read(endpoint, buf, len, NULL, addresses[1], there.base + at, there.key,
+			     r)) != 0)
+		ofi_again(rc, "fi_read");
+}
+
+static inline void peer_add(uint64_t *old, uint64_t n, peer_req *r)
+{
+	static uint64_t operand;
+	ssize_t rc;
+
+	operand = n;
+	r->done = false;
+	while ((rc = fi_fetch_atomic(endpoint, &operand, 1, NULL, old, NULL, addresses[1],
+				     there.base, there.key, FI_UINT64, FI_SUM, r)) != 0)
+		ofi_again(rc, "fi_fetch_atomic");
+}
+
+static inline void peer_flush(void)
+{
 }

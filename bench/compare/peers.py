@@ -21,18 +21,20 @@ class Peer:
     """One library that takes part. argv(ranks) starts its driver."""
 
     def __init__(self, key, title, settings, argv, env=None, deepest=None, room=None,
-                 is_mpi=False):
+                 is_mpi=False, one_sided=False):
         self.key, self.title, self.settings = key, title, settings
         self.argv, self.env = argv, dict(env or {})
         self.deepest = deepest  # queues can hold so many; None: enough
         self.deep_env = dict(room or {})  # what it needs for deep queues
         self.version = '?'
-        self.is_mpi = is_mpi
+        self.is_mpi, self.one_sided = is_mpi, one_sided
 
     def can(self, job):
         kind, *words = job.split(':')
         if kind == 'mpi':
             return self.is_mpi
+        if kind == 'one-sided':
+            return self.one_sided
         return kind != 'match' or self.deepest is None or int(words[-1]) <= self.deepest
 
 
@@ -151,7 +153,7 @@ def ucx(source_dir, _programs):
     flags = package_flags('ucx', 'libucx-dev')
     driver = build(source_dir, 'peer_ucx.h', c_compiler(), flags)
     env = {'UCX_TLS': os.environ.get('UCX_TLS', 'posix,sysv,cma,self')}
-    return Peer('ucx', 'UCX', 'UCX_TLS=' + env['UCX_TLS'], lambda _: [driver], env)
+    return Peer('ucx', 'UCX', 'UCX_TLS=' + env['UCX_TLS'], lambda _: [driver], env, one_sided=True)
 
 
 def libfabric(source_dir, _programs):
@@ -160,7 +162,7 @@ def libfabric(source_dir, _programs):
     # 1.17 crashes with queues for 100,000.
     room = {'FI_SHM_RX_SIZE': '16384', 'FI_SHM_TX_SIZE': '16384'}
     return Peer('libfabric', 'libfabric', 'FI_SHM_RX_SIZE=16384 for matching',
-                lambda _: [driver], {}, FI_DEEPEST, room)
+                lambda _: [driver], {}, FI_DEEPEST, room, one_sided=True)
 
 
 def libfabric_tagwire(source_dir, programs):
@@ -168,7 +170,7 @@ def libfabric_tagwire(source_dir, programs):
     driver = build(source_dir, 'peer_ofi.h', c_compiler(), flags)
     return Peer('libfabric-tagwire', 'libfabric over Tagwire', 'its defaults',
                 lambda _: [driver], {'COMPARE_OFI': 'tagwire', **over_tagwire(programs)},
-                FI_DEEPEST)
+                FI_DEEPEST, one_sided=True)
 
 
 def tagwire(_source_dir, programs):

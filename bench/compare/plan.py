@@ -4,7 +4,7 @@
 K, M = 1 << 10, 1 << 20
 
 TESTS = ('latency', 'fresh', 'rate', 'bandwidth', 'exchange', 'bidirectional', 'ring', 'alltoall',
-         'crowded', 'mpi', 'match', 'overlap', 'many', 'connect', 'memory')
+         'crowded', 'mpi', 'onesided', 'match', 'overlap', 'many', 'connect', 'memory')
 
 TITLES = {
     'latency': 'Latency, one way',
@@ -17,6 +17,8 @@ TITLES = {
     'alltoall': 'All to all: each process sends to each other',
     'crowded': 'The same on two processors, each process computing 50 us before each turn',
     'mpi': 'Calls of MPI: ahead is Open MPI over Tagwire beside Open MPI itself',
+    'onesided': 'One-sided calls, until they are complete at the other end: ahead is libfabric over '
+                'Tagwire',
     'match': 'Matching: latency of 8 bytes with other entries in the queue',
     'overlap': 'Overlap: share of the transfer time hidden behind computation',
     'many': 'Many to one: 8 bytes, window 64 for each sender',
@@ -36,14 +38,15 @@ ROWS = {
     'alltoall': ('processes', 'data', 'bytes'),
     'crowded': ('pattern', 'processes', 'bytes'),
     'mpi': ('call', 'processes', 'bytes'),
+    'onesided': ('call', 'window', 'data', 'bytes'),
     'match': ('queue', 'from', 'others'),
     'overlap': ('computes', 'bytes'),
     'many': ('senders',),
     'connect': ('what',),
     'memory': ('what',),
 }
-LESS = ('latency', 'fresh', 'exchange', 'ring', 'alltoall', 'crowded', 'mpi', 'match', 'connect',
-        'memory')
+LESS = ('latency', 'fresh', 'exchange', 'ring', 'alltoall', 'crowded', 'mpi', 'onesided', 'match',
+        'connect', 'memory')
 
 # Of the full run and of --quick.
 SIZES = ([0, 1, 8, 64, 256, K, 4 * K, 8 * K, 16 * K, 32 * K, 64 * K, 128 * K, 256 * K, 512 * K,
@@ -61,6 +64,9 @@ CALL_SIZES = ([8, 64, K, 4 * K, 16 * K, 64 * K, 256 * K, M, 4 * M], [8, 16 * K])
 CALLERS = ([2, 4], [2])
 DATA = (('stale', 'fresh'), ('stale',))
 PROCESSES = ([4, 8], [4])
+CALLS_ONE_SIDED = ('put', 'get')
+ONE_SIDED = ([8, 64, K, 4 * K, 64 * K, 256 * K, M, 4 * M], [8, 64 * K])
+WINDOWS_ONE_SIDED = ([1, 16], [1])
 DEPTHS = ([0, 100, 1000, 10000, 100000], [0, 1000])
 OVERLAPS = ([4 * K, 16 * K, 64 * K, 256 * K, M, 4 * M, 16 * M], [64 * K, M])
 SENDERS = ([2, 4, 8, 16], [2, 4])
@@ -83,8 +89,9 @@ class Figure:
 class Run:
     """One start of a driver: so many ranks, these jobs."""
 
-    def __init__(self, ranks, unexpected=0, mesh=False, processors=None):
+    def __init__(self, ranks, unexpected=0, mesh=False, processors=None, one_sided=False):
         self.ranks, self.unexpected, self.mesh = ranks, unexpected, mesh
+        self.one_sided = one_sided
         self.processors = processors  # the first so many; None: all
         self.jobs = []
 
@@ -148,6 +155,17 @@ def figures_of(test, quick, runs):
                     if size * ranks <= 16 * M:
                         figure((call, ranks, size), 'us', mesh_of(ranks), f'mpi:{call}:{size}')
             figure(('Barrier', ranks, 0), 'us', mesh_of(ranks), 'mpi:Barrier:0')
+    elif test == 'onesided':
+        run = runs.setdefault(test, Run(2, one_sided=True))
+        for call in CALLS_ONE_SIDED:
+            for window in WINDOWS_ONE_SIDED[quick]:
+                for data in DATA[quick]:
+                    for size in ONE_SIDED[quick]:
+                        if size * window <= 16 * M:
+                            figure((call, window, data, size), 'us', run,
+                                   f'one-sided:{call}:{size}:{window}:{data}')
+        for window in WINDOWS_ONE_SIDED[quick]:
+            figure(('fetch-add', window, 'stale', 8), 'us', run, f'one-sided:add:8:{window}:stale')
     elif test == 'match':
         deep = runs.setdefault('match', Run(2, 4 * M + max(DEPTHS[quick]) * UNEXPECTED_BYTES))
         for queue in ('posted', 'unexpected'):

@@ -179,7 +179,8 @@ class Results:
 
     @staticmethod
     def ours(figure):
-        return 'openmpi-tagwire' if figure.test == 'mpi' else 'tagwire'
+        return {'mpi': 'openmpi-tagwire', 'onesided': 'libfabric-tagwire'}.get(figure.test,
+                                                                                'tagwire')
 
     def ahead(self, figure, distance):
         """How often Tagwire is ahead of the best peer: each of its samples beside each of

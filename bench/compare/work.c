@@ -4,7 +4,7 @@
  * the same source for all.
  *
  *	driver [--ranks N] [--cpus LIST] [--time MS] [--unexpected BYTES]
- *	       [--line FILE] [--netns FILE] [--mesh] JOB...
+ *	       [--line FILE] [--netns FILE] [--mesh] [--one-sided] JOB...
  *
  * Rank 0 is connected to all others, with --mesh each to each. All ranks but 0 are in the network namespace of --netns.
  * Rank 0 prints a line for each sample of a job: the job, the value, and the bare
@@ -26,6 +26,8 @@
  *	alltoall:SIZE[:DATA][:computing]	us in which each rank sends to each other
  *	rate:SIZE:WINDOW	messages a second, rank 0 to rank 1
  *	mpi:ROW:SIZE		us of a call of MPI, of a row of mpi_rows.h
+ *	one-sided:CALL:SIZE:WINDOW[:DATA]	us of a call of "put", "get" or "add", from rank 0 to
+ *				rank 1, until WINDOW of them are complete there; needs --one-sided
  *	match:KIND:FROM:DEPTH	us one way, 8 bytes, beside DEPTH others that are
  *				"posted" or "unexpected"; FROM "exact" or "any"
  *	overlap:WHO:SIZE	% of a transfer hidden; WHO computes
@@ -188,6 +190,77 @@ static void row(struct job *j)
 }
 #endif
 
+/* One-sided calls ------------------------------------------------------------------ */
+
+#ifdef PEER_HAS_ONE_SIDED
+static bool puts_data(const struct job *j)
+{
+	return !strcmp(j->text[0], "put");
+}
+
+static void call_one(const struct job *j, unsigned k, peer_req *r)
+{
+	size_t at = k * j->size;
+	static uint64_t old[MAX_WINDOW];
+
+	if (puts_data(j))
+		peer_put(out + at, j->size, at, r);
+	else if (!strcmp(j->text[0], "get"))
+		peer_get(out + at, j->size, at, r);
+	else
+		peer_add(&old[k], 1, r);
+}
+
+/* Rank 1 polls meanwhile. */
+static double run_one_sided(const struct job *j, uint64_t n)
+{
+	static peer_req reqs[MAX_WINDOW];
+	double start = now();
+
+	if (rank) {
+		peer_recv(0, NULL, 0, TAG_ACK);
+		return 0;
+	}
+	for (uint64_t i = 0; i < n; i++) {
+		if (puts_data(j))
+			write_lines(out, j->size * j->window, i);
+		for (unsigned k = 0; k < j->window; k++)
+			call_one(j, k, &reqs[k]);
+		peer_wait_all(reqs, j->window);
+		if (puts_data(j))
+			peer_flush();
+		else
+			read_lines(out, j->size * j->window);
+	}
+	start = now() - start;
+	peer_send(1, NULL, 0, TAG_ACK);
+	return start;
+}
+
+static void one_sided_calls(struct job *j)
+{
+	static bool exposed;
+
+	j->size = number(j, 1, MAX_SIZE);
+	j->window = number(j, 2, MAX_WINDOW);
+	if (!one_sided || !j->window || j->size * j->window > MAX_SIZE)
+		die(j->name, "its parameters are wrong");
+	if (!exposed)
+		peer_expose(in, MAX_SIZE);
+	exposed = true;
+	read_words(j, 3);
+	j->scale = 1e6 / j->window;
+	j->run = run_one_sided;
+	take_samples(j);
+	fresh = false;
+}
+#else
+static void one_sided_calls(struct job *j)
+{
+	die(j->name, "this library has none");
+}
+#endif
+
 /* The table ------------------------------------------------------------------------ */
 
 static void windows(struct job *j, double (*run)(const struct job *, uint64_t), unsigned senders)
@@ -262,6 +335,8 @@ static void figure(struct job *j)
 		pattern(j, run_alltoall, MAX_SIZE / (size_t)ranks);
 	} else if (!strcmp(kind, "mpi")) {
 		row(j);
+	} else if (!strcmp(kind, "one-sided")) {
+		one_sided_calls(j);
 	} else if (!strcmp(kind, "both")) {
 		windows(j, run_both, 2);
 	} else if (!strcmp(kind, "rate")) {

@@ -29,7 +29,7 @@ struct job {
 	bool rate;
 	size_t size;
 	unsigned window;
-	char *text[3]; /* parameters as they came */
+	char *text[4]; /* parameters as they came */
 	unsigned ntext;
 };
 
@@ -262,7 +262,7 @@ static void do_job(const char *spec)
 	}
 	snprintf(text, sizeof text, "%s", spec);
 	j.name = strsep(&rest, ":");
-	while (rest && j.ntext < 3)
+	while (rest && j.ntext < sizeof j.text / sizeof *j.text)
 		j.text[j.ntext++] = strsep(&rest, ":");
 	nsamples = 0;
 	figure(&j);
@@ -309,7 +309,7 @@ static int options(int argc, char **argv, const char **cpus)
 	static const struct option names[] = {
 		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
 		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {"netns", 1, NULL, 'n'},
-		{"mesh", 0, NULL, 'm'},
+		{"mesh", 0, NULL, 'm'},	      {"one-sided", 0, NULL, 'o'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -329,6 +329,8 @@ static int options(int argc, char **argv, const char **cpus)
 			netns = optarg;
 		else if (c == 'm')
 			mesh = true;
+		else if (c == 'o')
+			one_sided = true;
 		else
 			exit(2);
 	}
