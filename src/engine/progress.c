@@ -111,7 +111,8 @@ void tw_poll_events(struct tw_ep *ep)
 static void yield_idle(struct tw_ep *ep)
 {
 	const uint64_t *c = ep->counters;
-	uint64_t done = ep->events + c[TW_C_SEND_EAGER] + c[TW_C_SEND_RNDV] + c[TW_C_RECV_DONE];
+	uint64_t done = ep->events + c[TW_C_SEND_EAGER] + c[TW_C_SEND_RNDV] + c[TW_C_RECV_DONE] +
+			c[TW_C_WINDOW_SERVED];
 
 	if (done != ep->done_seen)
 		ep->done_seen = done;

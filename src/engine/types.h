@@ -322,6 +322,7 @@ struct tw_peer {
 		uint32_t puts;		/* puts and atomics that have not ended */
 		uint32_t asked;		/* packets that wait for a reply */
 		uint32_t due;		/* replies that have not left */
+		uint64_t polled;	/* tick at which it was seen to poll */
 	} windows;
 };
 

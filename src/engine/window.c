@@ -11,6 +11,8 @@
 #include "engine/window_internal.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
+#define SHORT 4096	    /* bytes that the owner moves sooner than the kernel, if it polls */
+#define POLLED_US 4	    /* one that polled so lately polls still */
 
 /* The arguments of an atomic, kept until it ends. */
 struct change {
@@ -36,10 +38,24 @@ static unsigned window_wanted(const struct tw_req *r)
 	return r->kind == TW_READ ? TW_WINDOW_READ : TW_WINDOW_WRITE;
 }
 
-static bool served(const struct tw_peer *p, const struct tw_req *r)
+/* Its stamp is in a line that it writes, so it is not read for each access. */
+static bool owner_polls(struct tw_peer *p)
+{
+	const struct tw_provider *ops = p->link->provider;
+	uint64_t now = tw_clock(), since = now - tw_clock_us(POLLED_US);
+
+	if (!ops->polls)
+		return false;
+	if ((int64_t)(p->windows.polled - since) < 0 && ops->polls(p->link, since))
+		p->windows.polled = now;
+	return (int64_t)(p->windows.polled - since) >= 0;
+}
+
+static bool served(struct tw_peer *p, const struct tw_req *r)
 {
 	return r->kind == TW_ATOMIC || r->tries > 1 || !p->link->can_get ||
-	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_COPY;
+	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_COPY ||
+	       (r->len <= SHORT && (p->windows.asked || owner_polls(p)));
 }
 
 /* A piece that the owner's engine moves. It ends with a REPLY. */

@@ -18,6 +18,7 @@ struct window {
 	char *base;
 	uint64_t len;
 	unsigned rights;
+	uint8_t *pages; /* for each the rights with which a peer has used it; NULL: not known */
 };
 
 /* A peer that knows a window. */
@@ -29,6 +30,12 @@ struct grant {
 	struct tw_req *revoke; /* made with the grant, so that it can be sent; NULL: it was */
 	struct tw_mem_reg mr;
 };
+
+static void owner_free(struct window *w)
+{
+	free(w->pages);
+	free(w);
+}
 
 static struct window *owner_find(const struct tw_ep *ep, uint64_t key)
 {
@@ -53,6 +60,12 @@ static struct window *owner_find_ending(const struct tw_ep *ep, uint64_t number)
 			return w;
 	}
 	return NULL;
+}
+
+/* The number of the page that has this address; larger pages have several. */
+static size_t owner_page(const struct window *w, const char *at)
+{
+	return (uintptr_t)at / TW_PAGE - (uintptr_t)w->base / TW_PAGE;
 }
 
 enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigned rights,
@@ -80,6 +93,8 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 	w->base = base;
 	w->len = len;
 	w->rights = rights & ~(unsigned)TW_WINDOW_ASSIGN;
+	/* Its pages are made as they are used. */
+	w->pages = len ? calloc(owner_page(w, w->base + len - 1) + 1, 1) : NULL;
 	tw_list_init(&w->grants);
 	tw_list_add_tail(tw_window_list(ws->own, w->key), &w->node);
 	return TW_OK;
@@ -118,7 +133,7 @@ static void end_grant(struct tw_ep *ep, struct grant *g)
 	if (!tw_list_empty(&w->grants) || owner_find(ep, w->key) == w)
 		return;
 	tw_list_del(&w->node);
-	free(w);
+	owner_free(w);
 	ep->events++;
 }
 
@@ -199,7 +214,7 @@ uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 	number = w->number;
 	tw_list_del(&w->node);
 	if (tw_list_empty(&w->grants)) {
-		free(w);
+		owner_free(w);
 		return number;
 	}
 	tw_list_add_tail(&ep->windows->ending, &w->node);
@@ -248,29 +263,104 @@ enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key)
 
 /* Served accesses ---------------------------------------------------------------- */
 
+/* Memory that a peer may use, of a window. */
+struct part {
+	struct window *w;
+	char *at;
+	size_t len;
+};
+
 static enum tw_status window_owner_check(const struct tw_peer *p, const struct tw_window_msg *m,
-					 unsigned wanted, char **at)
+					 unsigned wanted, struct part *part)
 {
-	const struct window *w = owner_find(p->ep, m->key);
+	struct window *w = owner_find(p->ep, m->key);
 	enum tw_status status;
 
 	if (!w || w->number != m->number)
 		return TW_S_BAD_WINDOW;
 	status = tw_window_check(w->rights, w->len, wanted, m->offset, m->len);
 	if (status == TW_S_OK)
-		*at = w->base + m->offset;
+		*part = (struct part){w, w->base + m->offset, (size_t)m->len};
 	return status;
+}
+
+/*
+ * Whether all of its pages were there before, readable or writable. The first access to a page goes
+ * by way of the kernel; from then on the page is the program's promise (doc/decisions.md, 186).
+ */
+static bool part_known(const struct part *part, unsigned how)
+{
+	const struct window *w = part->w;
+
+	if (!w->pages || !part->len)
+		return false;
+	for (size_t i = owner_page(w, part->at), last = owner_page(w, part->at + part->len - 1);
+	     i <= last; i++)
+		if (!(w->pages[i] & how))
+			return false;
+	return true;
+}
+
+static void part_learn(const struct part *part, unsigned how)
+{
+	const struct window *w = part->w;
+
+	if (!w->pages || !part->len)
+		return;
+	for (size_t i = owner_page(w, part->at), last = owner_page(w, part->at + part->len - 1);
+	     i <= last; i++)
+		w->pages[i] |= (uint8_t)how;
+}
+
+static bool part_put(const struct part *part, const void *data)
+{
+	if (part_known(part, TW_WINDOW_WRITE)) {
+		memcpy(part->at, data, part->len);
+		return true;
+	}
+	if (tw_guard_copy(false, part->at, data, part->len) != TW_OK)
+		return false;
+	part_learn(part, TW_WINDOW_WRITE);
+	return true;
+}
+
+static bool part_get(const struct part *part, void *to)
+{
+	if (part_known(part, TW_WINDOW_READ)) {
+		memcpy(to, part->at, part->len);
+		return true;
+	}
+	if (tw_guard_copy(true, to, part->at, part->len) != TW_OK)
+		return false;
+	part_learn(part, TW_WINDOW_READ);
+	return true;
+}
+
+/* Whether the memory is there as an atomic needs it. */
+static bool part_there(const struct part *part, enum tw_atomic_op op)
+{
+	unsigned how = op == TW_ATOMIC_READ ? TW_WINDOW_READ : TW_WINDOW_WRITE;
+	char some[TW_ATOMIC_MAX_BYTES];
+
+	if (part_known(part, how))
+		return true;
+	if (op == TW_ATOMIC_READ)
+		return part_get(part, some);
+	if (!tw_guard_writable(part->at, part->len))
+		return false;
+	part_learn(part, how);
+	return true;
 }
 
 static enum tw_err window_owner_put(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
 				    const char *data, uint32_t len)
 {
-	char *at;
+	struct part part;
 
 	if (len != m->len)
 		return TW_EPROTO;
-	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_WRITE, &at);
-	if (m->status == TW_S_OK && tw_guard_copy(false, at, data, len) != TW_OK)
+	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_WRITE, &part);
+	if (m->status == TW_S_OK && !part_put(&part, data))
 		m->status = TW_S_ABORTED;
 	return tw_window_reply(p, TW_WINDOW_REPLY, ref, m, 0) ? TW_OK : TW_AGAIN;
 }
@@ -278,27 +368,19 @@ static enum tw_err window_owner_put(struct tw_peer *p, uint64_t ref, struct tw_w
 static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
 				    uint32_t len)
 {
-	char *at, *to;
+	struct part part;
+	char *to;
 
 	if (len || m->len > tw_min((size_t)TW_WINDOW_PIECE, p->link->max_payload - sizeof(*m)))
 		return TW_EPROTO;
-	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &at);
+	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &part);
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
 	to = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, len);
 	if (!to)
 		return TW_AGAIN;
-	if (len && tw_guard_copy(true, to, at, len) != TW_OK)
+	if (len && !part_get(&part, to))
 		((struct tw_window_msg *)(void *)to)[-1].status = TW_S_ABORTED;
 	return TW_OK;
-}
-
-/* Whether the memory is there as an atomic needs it. */
-static bool there(char *at, uint32_t len, enum tw_atomic_op op)
-{
-	char some[TW_ATOMIC_MAX_BYTES];
-
-	return op == TW_ATOMIC_READ ? tw_guard_copy(true, some, at, len) == TW_OK
-				    : tw_guard_writable(at, len);
 }
 
 static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
@@ -307,20 +389,21 @@ static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct t
 	enum tw_atomic_op op = (enum tw_atomic_op)m->op;
 	enum tw_atomic_type type = (enum tw_atomic_type)m->type;
 	bool result = m->rights & TW_WINDOW_READ; /* wanted */
-	char *at, *old;
+	struct part part;
+	char *old;
 
 	if (!tw_atomic_exists(op, type) || !m->len || m->len > TW_ATOMIC_MAX_BYTES ||
 	    m->len % tw_atomic_size(type) || len != tw_atomic_operands(op) * m->len)
 		return TW_EPROTO;
-	m->status = (uint8_t)window_owner_check(p, m, tw_atomic_rights(op, result), &at);
-	if (m->status == TW_S_OK && !there(at, (uint32_t)m->len, op))
+	m->status = (uint8_t)window_owner_check(p, m, tw_atomic_rights(op, result), &part);
+	if (m->status == TW_S_OK && !part_there(&part, op))
 		m->status = TW_S_ABORTED;
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
 	old = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, result ? len : 0);
 	if (!old)
 		return TW_AGAIN;
 	if (len)
-		tw_atomic_apply(at, result ? old : NULL, m, operand);
+		tw_atomic_apply(part.at, result ? old : NULL, m, operand);
 	return TW_OK;
 }
 
@@ -364,5 +447,5 @@ void tw_window_owner_fini(struct tw_ep *ep)
 {
 	for (unsigned i = 0; i < TW_WINDOW_LISTS; i++)
 		tw_list_walk(&ep->windows->own[i], struct window, w, node)
-			free(w);
+			owner_free(w);
 }

@@ -184,8 +184,8 @@ const char *mx_strstatus(mx_status_code_t code)
 		[MX_STATUS_PENDING] = "pending",
 		[MX_STATUS_BUFFERED] = "buffered",
 		[MX_STATUS_REJECTED] =
-			"rejected: not connected with the peer's filter, or the hosts do not "
-			"authenticate each other",
+			("rejected: not connected with the peer's filter, or the hosts do not "
+			 "authenticate each other"),
 		[MX_STATUS_TIMEOUT] = "timed out",
 		[MX_STATUS_TRUNCATED] = "truncated",
 		[MX_STATUS_CANCELLED] = "cancelled",
