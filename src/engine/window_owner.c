@@ -11,6 +11,8 @@
 #include "engine/trace.h"
 #include "engine/window_internal.h"
 
+#define NOTED_MAX (UINT64_C(1) << 36) /* bytes of a window whose pages are noted */
+
 struct window {
 	struct tw_list node; /* by key, or ending */
 	struct tw_list grants;
@@ -93,8 +95,9 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 	w->base = base;
 	w->len = len;
 	w->rights = rights & ~(unsigned)TW_WINDOW_ASSIGN;
-	/* Its pages are made as they are used. */
-	w->pages = len ? calloc(owner_page(w, w->base + len - 1) + 1, 1) : NULL;
+	/* Whose own pages are made as they are used. */
+	if (len && len <= NOTED_MAX)
+		w->pages = calloc(owner_page(w, w->base + len - 1) + 1, 1);
 	tw_list_init(&w->grants);
 	tw_list_add_tail(tw_window_list(ws->own, w->key), &w->node);
 	return TW_OK;
