@@ -324,7 +324,7 @@ struct tw_peer {
 		uint32_t served;	/* of these, pieces of accesses */
 		uint32_t due;		/* replies that have not left */
 		uint64_t polled;	/* tick at which it was seen to poll */
-		uint64_t asked_at;	/* tick since which no reply has come; 0: none waits, or one has */
+		uint64_t asked_at;	/* tick of the last access that it serves; 0: a reply has come since */
 		uint64_t avoid;		/* tick until which it moves no short accesses */
 	} windows;
 };

@@ -9,11 +9,11 @@
 
 #include "engine/trace.h"
 #include "engine/window_internal.h"
+#include "shmem/spin.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
 #define SHORT 4096	    /* bytes that the owner moves sooner than the kernel, if it polls */
-#define POLLED_US 4	    /* one that polled so lately polls still, and replies as soon */
-#define LATE_FACTOR 16	    /* times as long as a late reply the kernel moves what follows */
+#define LATE_FACTOR 32	    /* times as long as a late reply the kernel moves what follows */
 
 /* The arguments of an atomic, kept until it ends. */
 struct change {
@@ -40,14 +40,14 @@ static unsigned window_wanted(const struct tw_req *r)
 }
 
 /*
- * Whether it replies soon: it polls, or does so by now. Its stamp is in a line that it writes, so it
- * is not read for each access. One that polled and computes since then replies late, and again if it
- * polls now and then; so a late reply keeps accesses off for a time.
+ * Whether it replies soon: it has polled so lately that it did not yield since. Its stamp is in a
+ * line that it writes, so it is not read for each access. One that polled and computes since then
+ * replies late, and again if it polls now and then; so a late reply keeps accesses off for a time.
  */
 static bool owner_replies(struct tw_peer *p)
 {
 	const struct tw_provider *ops = p->link->provider;
-	uint64_t now = tw_clock(), since = now - tw_clock_us(POLLED_US);
+	uint64_t now = tw_clock(), since = now - tw_clock_us(TW_SPIN_YIELD_US);
 
 	if (!ops->polls || (int64_t)(p->windows.avoid - now) > 0)
 		return false;
@@ -59,13 +59,13 @@ static bool owner_replies(struct tw_peer *p)
 	return (int64_t)(p->windows.polled - since) >= 0;
 }
 
-/* The first reply since nothing waited for one. */
+/* The first reply since the last access, for which this side polls since then. */
 static void note_reply(struct tw_peer *p)
 {
 	uint64_t now = tw_clock(), took = now - p->windows.asked_at;
 
 	p->windows.asked_at = 0;
-	if (took > tw_clock_us(POLLED_US))
+	if (took > tw_clock_us(TW_SPIN_YIELD_US))
 		p->windows.avoid = now + LATE_FACTOR * took;
 }
 
@@ -113,8 +113,8 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 		return TW_AGAIN;
 	p->windows.asked++;
 	r->asked++;
-	if (!p->windows.served++)
-		p->windows.asked_at = tw_clock();
+	p->windows.served++;
+	p->windows.asked_at = tw_clock();
 	return TW_PENDING;
 }
 
