@@ -164,6 +164,7 @@ static void lead(struct perf *p, const struct options *o)
 	bench_rounds(&rows, &t);
 	ends_stop(p);
 	table_close(&t);
+	bench_say_busy();
 }
 
 /* The command line ---------------------------------------------------------------------- */

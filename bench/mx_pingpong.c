@@ -152,5 +152,6 @@ int main(int argc, char **argv)
 	bench_sweep(&b, &o.sizes, measure, print, &t, &o);
 	bench_stop(&b);
 	table_close(&t);
+	bench_say_busy();
 	return bench_exit_code();
 }

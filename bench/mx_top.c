@@ -340,6 +340,7 @@ static int watch(struct options *o)
 
 		if (o->count != UINT64_MAX)
 			return rc;
+		fprintf(stderr, "mx_top: waits for one; ctrl-C ends it\n");
 	}
 	start = next = now.when;
 	screen_enter();

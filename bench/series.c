@@ -101,12 +101,16 @@ struct bench_series bench_counting(const struct bench_lines *l, const struct ben
 	return counting;
 }
 
+static unsigned rows_shown, rows_busy;
+
 void bench_line_cells(struct table *t, const struct bench_lines *l)
 {
 	struct bench_series counting = bench_counting(l, &l->line);
 	double line = bench_median(&counting);
 	unsigned rounds, d = distance(l, &rounds);
 
+	rows_shown++;
+	rows_busy += bench_busy(l);
 	table_real(t, line);
 	if (isnan(line))
 		table_none(t);
@@ -124,6 +128,15 @@ bool bench_busy(const struct bench_lines *l)
 
 	distance(l, &rounds);
 	return !rounds && l->line.n && !isnan(bench_median(&l->line));
+}
+
+void bench_say_busy(void)
+{
+	if (rows_busy)
+		fprintf(stderr,
+			"%s: %u of %u rows do not count, as other programs used the processors; "
+			"repeat it on an idle machine\n",
+			bench_tool, rows_busy, rows_shown);
 }
 
 void bench_unless_busy(struct table *t, const struct bench_lines *l, double value)

@@ -52,6 +52,8 @@ struct bench_series bench_counting(const struct bench_lines *l, const struct ben
 bool bench_busy(const struct bench_lines *l);
 /* A figure, or none where the machine was busy. */
 void bench_unless_busy(struct table *t, const struct bench_lines *l, double value);
+/* At the end: says on standard error how many rows were so. */
+void bench_say_busy(void);
 /* The cells of these columns. */
 #define BENCH_LINE_COLUMNS                                                                         \
 	{"line_us", "line us", "%.3f"}, {"distance", "distance", "%s"},                            \

@@ -16,6 +16,8 @@ int main(int argc, char **argv)
 	int port, reply;
 
 	pan_init(&argc, argv);
+	if (pan_nr_platforms() < 1)
+		return 1; /* standard error says why */
 	if (pan_nr_platforms() < 2) {
 		fprintf(stderr, "two platforms are needed: mpirun -np 2 %s\n", argv[0]);
 		return 1;

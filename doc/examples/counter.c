@@ -37,6 +37,8 @@ int main(int argc, char **argv)
 	long *counter;
 
 	mrapi_initialize(DOMAIN, node, &parameters, &info, &status);
+	if (status != MRAPI_SUCCESS)
+		return 1; /* standard error says why */
 	/* The node that comes second finds what the first has made. */
 	mutex = mrapi_mutex_create(MUTEX, NULL, &status);
 	if (status == MRAPI_EXISTS)

@@ -46,6 +46,7 @@ struct tw_driver_address {
 /* A secret of each end of a path. Only the two sides know them, for this path alone. */
 struct tw_driver_tokens {
 	uint8_t mine[TW_DRIVER_TOKEN], other[TW_DRIVER_TOKEN];
+	bool calls; /* this end makes the connection, if the driver's has two kinds of ends */
 	/* Each end encrypts what it sends, by its key; else there are no keys. */
 	bool encrypted;
 	const struct tw_net_tls *tls; /* that can, too: its sessions */

@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire fo
 _Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 7
+#define TW_NET_VERSION 8
 
 /* The proof that a side gives and demands. */
 enum tw_net_method {
@@ -90,6 +90,12 @@ struct tw_net_hello {
 	uint8_t unused[32];
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_net_hello) == 72, "wire format");
+
+/*
+ * In a round: the path is made by a call of the side that was called on the control channel. A side
+ * that asks for a path again and again alternates, as a firewall may let only one of the calls pass.
+ */
+#define TW_NET_ROUND_BACK 1u
 
 #define TW_NET_CREDENTIAL 576 /* bytes of a credential, a text and a 0, at most */
 

@@ -92,7 +92,7 @@ void tw_report(enum tw_log_level level, const char *who, const char *cause, cons
 		return;
 	tw_report_text(text, sizeof(text), who, cause, advice);
 	if (held_back)
-		tw_log(level, "%s (and %u times since this was said)", text, held_back);
+		tw_log(level, "%s (said again after %u more of them)", text, held_back);
 	else
 		tw_log(level, "%s", text);
 }

@@ -101,6 +101,16 @@ static bool failure_of_known(const struct tw_ep *ep, uint64_t where)
 	return false;
 }
 
+/* To a peer on this host there is no network that could be broken. */
+static const char *failure_general(const struct tw_ep *ep, uint64_t where, enum tw_status why,
+				   const char **advice)
+{
+	const char *cause = tw_failure_cause(why, advice);
+
+	return why == TW_S_LOST && tw_host_has(&ep->host, where >> 16) ? "its process has ended"
+								       : cause;
+}
+
 static const char *failure_cause(const struct tw_ep *ep, uint64_t where, enum tw_status why,
 				 const char **advice)
 {
@@ -109,7 +119,7 @@ static const char *failure_cause(const struct tw_ep *ep, uint64_t where, enum tw
 		return "it was connected, and has ended";
 	}
 	if (!tw_failure_explained(ep, where, why))
-		return tw_failure_cause(why, advice);
+		return failure_general(ep, where, why, advice);
 	*advice = ep->failure.advice;
 	return ep->failure.cause;
 }
@@ -156,7 +166,7 @@ void tw_failure_text(char *out, size_t size, const char *what, const struct tw_e
  */
 void tw_failure_down(struct tw_ep *ep, const struct tw_peer *p)
 {
-	const char *advice, *cause = tw_failure_cause(TW_S_LOST, &advice);
+	const char *advice, *cause = failure_general(ep, p->addr.where, TW_S_LOST, &advice);
 	char subject[TW_REPORT_SIZE];
 
 	if (p->why != TW_S_LOST)

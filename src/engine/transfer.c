@@ -144,6 +144,7 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 
 	/* An access to a window. */
 	ON(NONE, ACCESS, ACCESS, NULL),
+	ON(NONE, ISSUED, ACCESS_DRAINING, NULL),
 	ON(ACCESS, ASK, ASKING, NULL),
 	ON(ASKING, ANSWERED, ACCESS, NULL),
 	ON(ACCESS, ISSUED, ACCESS_DRAINING, NULL),

@@ -243,9 +243,8 @@ static void open_it(void)
 	host.broken = on_broken;
 	f.broken = f.big = false;
 	peer_begin();
-	/* The greater one calls. */
-	f.tokens =
-		(struct tw_driver_tokens){.mine = {0x7f}, .other = {in_byte(f.in) & 1 ? 0 : 0xff}};
+	f.tokens = (struct tw_driver_tokens){
+		.mine = {0x7f}, .other = {0xff}, .calls = in_byte(f.in) & 1};
 	FUZZ_MUST(tw_driver_tcp.open(&host, &f.instance, &caps) == TW_OK);
 	FUZZ_MUST(tw_driver_tcp.path_new(f.instance, NULL, &f.tokens, &a, &f.path) == TW_OK);
 	memcpy(&f.address, a.bytes, sizeof(f.address));

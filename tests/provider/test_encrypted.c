@@ -95,7 +95,7 @@ static void on_broken(void *owner, void *path)
 static void open_end(struct end *e)
 {
 	static const uint8_t token[2][TW_DRIVER_TOKEN] = {{0xff, 1}, {1, 2}};
-	struct tw_driver_tokens t = {.encrypted = encrypted, .tls = tls};
+	struct tw_driver_tokens t = {.calls = e == ends, .encrypted = encrypted, .tls = tls};
 	struct tw_driver_host host = lone_host(tcp, e);
 	bool first = e == ends;
 

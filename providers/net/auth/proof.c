@@ -237,6 +237,7 @@ bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uin
 	struct tw_net_path_end other = mine;
 
 	other.of_caller = !mine.of_caller;
+	tokens->calls = l->proof.is_caller != (bool)(round & TW_NET_ROUND_BACK);
 	tokens->encrypted = tw_settings.encrypt;
 	tokens->tls = tw_net_auth()->tls;
 	return token_of(l, &mine, tokens->mine) && token_of(l, &other, tokens->other) &&

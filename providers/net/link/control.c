@@ -142,7 +142,8 @@ void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)
 	control_await(l, p);
 	fill(l, &t, TW_NET_RESUME);
 	t.path = (uint8_t)p->number;
-	t.round = p->round = ++l->round;
+	l->round += 2 * TW_NET_ROUND_BACK;
+	t.round = p->round = l->round | (~p->round & TW_NET_ROUND_BACK);
 	tw_net_offer(l, p, &t);
 	control_put(l, &t);
 }

@@ -53,7 +53,7 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 /* Reports to the engine why a peer without a path or a channel is not reached. */
 static void link_trouble(const struct tw_net_link *l)
 {
-	char ports[96], cause[64], advice[160];
+	char ports[128], cause[64], advice[160];
 	const struct tw_driver *driver;
 
 	if (l->state != TW_NET_PROBING && l->state != TW_NET_UP)

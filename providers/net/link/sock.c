@@ -148,8 +148,8 @@ static void sock_unreached(struct tw_net_link *l, int error)
 			 "(TAGWIRE_BOARDS)";
 	} else if (error == EHOSTUNREACH) {
 		cause = "no host answers at its address";
-		advice = "its host must be up, and reached from the board of this endpoint "
-			 "(TAGWIRE_BOARDS)";
+		advice = "its host must be up, be reached from the board of this endpoint "
+			 "(TAGWIRE_BOARDS), and no firewall refuse the call (TAGWIRE_PORT)";
 	} else if (error == EINVAL) {
 		cause = "the board of this endpoint leads to no other host";
 		advice = "see TAGWIRE_BOARDS in tagwire-settings(7)";

@@ -6,6 +6,7 @@
 
 #include "base/counters.h"
 #include "base/fds.h"
+#include "base/inet.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
 
@@ -187,7 +188,9 @@ bool tw_net_adapter_describe(void *instance, const char *name, struct tw_link *l
 			     unsigned len)
 {
 	struct tw_net_ep *ep = instance;
+	struct sockaddr_storage board;
 	struct tw_net_adapter *a;
+	bool alone;
 
 	tw_net_adapters_load(ep);
 	a = tw_net_adapter_named(ep, name, strlen(name) + 1);
@@ -211,9 +214,12 @@ bool tw_net_adapter_describe(void *instance, const char *name, struct tw_link *l
 				 .max_payload = tw_net_payload(a->max_packet),
 				 .can_get = a->caps.has_rma,
 				 .remote = a->driver->by_system};
-	snprintf(text, len, "other hosts%s; packets of %u bytes, long messages %s",
-		 tw_settings.encrypt ? ", encrypted" : "", (unsigned)a->caps.max_packet,
-		 !a->caps.has_rma	  ? "in packets"
+	alone = ep->host->up->locate(ep->host->self.nic_id, &board) == TW_OK &&
+		tw_inet_loopback(&board);
+	snprintf(text, len, "%s%s; packets of %u bytes, long messages %s",
+		 alone ? "this host" : "other hosts", tw_settings.encrypt ? ", encrypted" : "",
+		 (unsigned)a->caps.max_packet,
+		 !a->caps.has_rma	? "in packets"
 		 : a->driver->by_system ? "by reads that the system copies"
 					: "by reads of the network");
 	return true;

@@ -260,9 +260,12 @@ uint32_t tw_net_listen_everywhere(struct tw_net_ep *ep, bool ipv6)
 	bool listens = false;
 
 	tw_ports_parse(tw_settings.data_ports, &ports);
-	for (uint32_t port = ports.first; port <= ports.last && !listens; port++)
+	/* From the end on, and never at the first: that is for data, without which nothing goes. */
+	for (uint32_t port = ports.last; port > ports.first && !listens; port--)
 		listens = net_listen_at(ep, &sa, port, SO_REUSEADDR);
-	if (!listens && ports.first)
+	if (!ports.first)
+		listens = net_listen_at(ep, &sa, 0, SO_REUSEADDR);
+	else if (!listens)
 		tw_log(TW_LOG_WARN,
 		       "no port of TAGWIRE_DATA_PORTS=%s can be had: if this board fails, peers "
 		       "do not connect by another one",

@@ -221,18 +221,16 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	struct tw_tcp_path *p = path;
 	struct sockaddr_storage to = {0};
 	struct tw_tcp_address a;
-	int order;
 
 	if (other->len != sizeof(a))
 		return TW_EPROTO;
 	memcpy(&a, other->bytes, sizeof(a));
 	tw_inet_wire(a.to);
 	memcpy(&to, a.to, sizeof(a.to));
-	order = memcmp(p->tokens.mine, p->tokens.other, sizeof(p->tokens.mine));
 	if ((a.magic != TW_TCP_MAGIC && a.magic != TW_TCP_MAGIC_SESSION) ||
-	    to.ss_family != p->board->addr.ss_family || !order)
+	    to.ss_family != p->board->addr.ss_family)
 		return TW_EPROTO;
-	if (order < 0)
+	if (!p->tokens.calls)
 		return await_call(p);
 	p->by_session |= a.magic == TW_TCP_MAGIC_SESSION;
 	return path_call(p, &to);

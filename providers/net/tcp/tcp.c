@@ -187,9 +187,14 @@ static bool board_listen(struct tw_tcp *t, struct tw_tcp_board *b)
 		if (errno != EADDRINUSE)
 			break;
 	}
-	if (ports.first && errno != EMFILE && errno != ENFILE)
-		t->host.log(TW_LOG_ERROR, "tcp: no port of TAGWIRE_DATA_PORTS=%s can be had: %s",
-			    t->host.settings->data_ports, strerror(errno));
+	if (ports.first && errno != EMFILE && errno != ENFILE) {
+		t->host.log(
+			TW_LOG_ERROR,
+			"tcp: no port of TAGWIRE_DATA_PORTS=%s can be had: %s; an endpoint that is "
+			"connected to another host needs one on each board",
+			t->host.settings->data_ports, strerror(errno));
+		errno = EMFILE; /* which a message of this side explains, too */
+	}
 	return false;
 }
 
@@ -234,9 +239,10 @@ static void tcp_ports(const struct tw_settings *settings, char *text, size_t siz
 	fd = tw_sys_open(file, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && tw_sys_read(fd, range, sizeof(range) - 1) > 0 &&
 	    sscanf(range, "%u %u", &low, &high) == 2)
-		snprintf(text, size, "TCP ports %u to %u (%s)", low, high, file);
+		snprintf(text, size, "TCP ports %u to %u (%s; or see TAGWIRE_DATA_PORTS)", low,
+			 high, file);
 	else
-		snprintf(text, size, "the TCP ports of %s", file);
+		snprintf(text, size, "the TCP ports of %s (or see TAGWIRE_DATA_PORTS)", file);
 	tw_sys_close(fd);
 }
 
