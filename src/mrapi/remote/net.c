@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The endpoint to members on other hosts: members and requests. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sys.h"
@@ -237,12 +238,21 @@ static void net_work(struct tw_group *g)
 	tw_mrapi_hosts_work();
 }
 
+/* Its nodes are not known before it answers. */
+static bool net_called(const struct tw_ep *ep, uint64_t where, char *out, size_t size)
+{
+	(void)ep, (void)where;
+	snprintf(out, size, "an MRAPI process");
+	return true;
+}
+
 static const struct tw_interface interface = {.name = "mrapi",
 					      .first_id = TW_MRAPI_FIRST_ID,
 					      .unexpected = net_unexpected,
 					      .am_handler = am_handler,
 					      .attend = tw_group_attend,
 					      .down = tw_group_down,
+					      .called = net_called,
 					      .serves = true,
 					      .max_len = 1};
 
