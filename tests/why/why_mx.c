@@ -11,6 +11,7 @@
 #include "why/whyt.h"
 
 #define KEY 0x77687900u
+#define FIRST_ID 741 /* programs of other jobs on this host have low ones */
 #define LONG (1 << 20)
 
 static mx_endpoint_t ep;
@@ -21,7 +22,7 @@ static void begin(int me)
 	data = calloc(1, LONG);
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	whyt_must(data && mx_init() == MX_SUCCESS);
-	whyt_must(mx_open_endpoint(0, (uint32_t)me + 1, KEY, NULL, 0, &ep) == MX_SUCCESS);
+	whyt_must(mx_open_endpoint(0, FIRST_ID + (uint32_t)me, KEY, NULL, 0, &ep) == MX_SUCCESS);
 }
 
 /* tests/net/why starts processes on two hosts. */
@@ -43,7 +44,7 @@ static mx_endpoint_addr_t meet(int other)
 	uint64_t nic = nic_of(other);
 	mx_endpoint_addr_t a;
 
-	while (mx_connect(ep, nic, (uint32_t)other + 1, KEY, 1, &a) != MX_SUCCESS)
+	while (mx_connect(ep, nic, FIRST_ID + (uint32_t)other, KEY, 1, &a) != MX_SUCCESS)
 		usleep(1000);
 	return a;
 }
@@ -186,7 +187,7 @@ static void given_up(int me, int n)
 	(void)n;
 	begin(me);
 	whyt_must(mx_board_number_to_nic_id(0, &nic) == MX_SUCCESS);
-	whyt_must(mx_connect(ep, nic, 2, KEY, 100, &a) != MX_SUCCESS);
+	whyt_must(mx_connect(ep, nic, FIRST_ID + 1, KEY, 100, &a) != MX_SUCCESS);
 	receive(3);
 }
 
@@ -285,16 +286,16 @@ static const struct whyt_case cases[] = {
 	 both_receive,
 	 SIGKILL,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from "
-	  "endpoint 2 of this host.",
-	  "Endpoint 2 of this host has ended.",
+	  "endpoint 742 of this host.",
+	  "Endpoint 742 of this host has ended.",
 	  "Find out why it ended; the receive waits for whoever connects."}},
 	{"killed_after_wrong_tag",
 	 2,
 	 wrong_tag,
 	 SIGKILL,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x11 from "
-	  "endpoint 2 of this host.",
-	  "A message with match information 0x15 (100 bytes) from endpoint 2 of this host waits "
+	  "endpoint 742 of this host.",
+	  "A message with match information 0x15 (100 bytes) from endpoint 742 of this host waits "
 	  "unmatched: the receive wants 0x11, which differs in bits 0x4.",
 	  "Correct the tag or port of the send or of the receive."}},
 	{"alone",
@@ -318,8 +319,8 @@ static const struct whyt_case cases[] = {
 	 given_up,
 	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
-	  "endpoint 2 of this host.",
-	  "Endpoint 2 of this host was not reached, and the connection was given up: it is not "
+	  "endpoint 742 of this host.",
+	  "Endpoint 742 of this host was not reached, and the connection was given up: it is not "
 	  "open.",
 	  "Start its program, with the same TAGWIRE_JOB, TAGWIRE_PORT and TAGWIRE_PROVIDERS."}},
 	{"restarted",
@@ -336,7 +337,7 @@ static const struct whyt_case cases[] = {
 	 other_job,
 	 0,
 	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
-	  "endpoint 2 of this host.",
+	  "endpoint 742 of this host.",
 	  "Process {1} (why_mx) has that endpoint, but in another job.",
 	  "Give both programs the same TAGWIRE_JOB."}},
 	{"chain",
