@@ -373,6 +373,7 @@ static void lead(struct bench *b, const struct options *o, struct others *others
 	bench_rounds(&rows, &t);
 	bench_stop(b);
 	table_close(&t);
+	bench_say_busy();
 }
 
 int main(int argc, char **argv)

@@ -402,5 +402,6 @@ int main(int argc, char **argv)
 		report_answers(&t, &tool.answers);
 	bench_stop(&b);
 	table_close(&t);
+	bench_say_busy();
 	return bench_exit_code();
 }

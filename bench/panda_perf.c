@@ -417,6 +417,7 @@ static void lead(struct bench *b, const struct options *o)
 	bench_stop(b);
 	end_panda();
 	table_close(&t);
+	bench_say_busy();
 }
 
 int main(int argc, char **argv)

@@ -321,11 +321,7 @@ struct tw_peer {
 		uint64_t flush;		/* number of flushes that had to wait */
 		uint32_t puts;		/* puts and atomics that have not ended */
 		uint32_t asked;		/* packets that wait for a reply */
-		uint32_t served;	/* of these, pieces of accesses */
 		uint32_t due;		/* replies that have not left */
-		uint64_t polled;	/* tick at which it was seen to poll */
-		uint64_t asked_at;	/* tick of the last access that it serves; 0: a reply has come since */
-		uint64_t avoid;		/* tick until which it moves no short accesses */
 	} windows;
 };
 

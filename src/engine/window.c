@@ -9,11 +9,8 @@
 
 #include "engine/trace.h"
 #include "engine/window_internal.h"
-#include "shmem/spin.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
-#define SHORT 4096	    /* bytes that the owner moves sooner than the kernel, if it polls */
-#define LATE_FACTOR 32	    /* times as long as a late reply the kernel moves what follows */
 
 /* The arguments of an atomic, kept until it ends. */
 struct change {
@@ -39,41 +36,10 @@ static unsigned window_wanted(const struct tw_req *r)
 	return r->kind == TW_READ ? TW_WINDOW_READ : TW_WINDOW_WRITE;
 }
 
-/*
- * Whether it replies soon: it has polled so lately that it did not yield since. Its stamp is in a
- * line that it writes, so it is not read for each access. One that polled and computes since then
- * replies late, and again if it polls now and then; so a late reply keeps accesses off for a time.
- */
-static bool owner_replies(struct tw_peer *p)
-{
-	const struct tw_provider *ops = p->link->provider;
-	uint64_t now = tw_clock(), since = now - tw_clock_us(TW_SPIN_YIELD_US);
-
-	if (!ops->polls || (int64_t)(p->windows.avoid - now) > 0)
-		return false;
-	if (p->windows.served &&
-	    (!p->windows.asked_at || (int64_t)(p->windows.asked_at - since) >= 0))
-		return true;
-	if ((int64_t)(p->windows.polled - since) < 0 && ops->polls(p->link, since))
-		p->windows.polled = now;
-	return (int64_t)(p->windows.polled - since) >= 0;
-}
-
-/* The first reply since the last access, for which this side polls since then. */
-static void note_reply(struct tw_peer *p)
-{
-	uint64_t now = tw_clock(), took = now - p->windows.asked_at;
-
-	p->windows.asked_at = 0;
-	if (took > tw_clock_us(TW_SPIN_YIELD_US))
-		p->windows.avoid = now + LATE_FACTOR * took;
-}
-
-static bool served(struct tw_peer *p, const struct tw_req *r)
+static bool served(const struct tw_peer *p, const struct tw_req *r)
 {
 	return r->kind == TW_ATOMIC || r->tries > 1 || !p->link->can_get ||
-	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_COPY ||
-	       (r->len <= SHORT && owner_replies(p));
+	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_COPY;
 }
 
 /* A piece that the owner's engine moves. It ends with a REPLY. */
@@ -113,8 +79,6 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 		return TW_AGAIN;
 	p->windows.asked++;
 	r->asked++;
-	p->windows.served++;
-	p->windows.asked_at = tw_clock();
 	return TW_PENDING;
 }
 
@@ -344,9 +308,6 @@ static enum tw_err window_replied(struct tw_peer *p, struct tw_hdr hdr,
 		return TW_EPROTO;
 	p->windows.asked--;
 	r->asked--;
-	p->windows.served--;
-	if (p->windows.asked_at)
-		note_reply(p);
 	c = (void *)r->seg.ptr;
 	if (r->kind == TW_READ)
 		tw_req_scatter(r, m->at, data, len, NULL);

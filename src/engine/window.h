@@ -6,8 +6,8 @@
  *
  * The first access to a window asks its owner for address, rights and the provider's key.
  * From then on the provider's get and put move the data, and the owner takes no part. Where
- * they cannot, or are refused, the owner's engine serves the access, in pieces. So it does short
- * ones on this host while it polls, which is faster. Atomics are always served, which makes them atomic towards each other. The service thread serves while
+ * they cannot, or are refused, the owner's engine serves the access, in pieces. Atomics are
+ * always served, which makes them atomic towards each other. The service thread serves while
  * the owner's program computes.
  *
  * An access is a request as any other. Its memory is the engine's until it ends:

@@ -142,8 +142,9 @@ void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)
 	control_await(l, p);
 	fill(l, &t, TW_NET_RESUME);
 	t.path = (uint8_t)p->number;
+	/* Each way gets both directions, whatever the number of ways that take turns. */
 	l->round += 2 * TW_NET_ROUND_BACK;
-	t.round = p->round = l->round | (~p->round & TW_NET_ROUND_BACK);
+	t.round = p->round = l->round | (__builtin_parity(l->round) ? TW_NET_ROUND_BACK : 0);
 	tw_net_offer(l, p, &t);
 	control_put(l, &t);
 }

@@ -178,23 +178,25 @@ static bool board_listen_at(struct tw_tcp *t, struct tw_tcp_board *b, uint32_t p
 
 static bool board_listen(struct tw_tcp *t, struct tw_tcp_board *b)
 {
+	const char *range = t->host.settings->data_ports;
 	struct tw_ports ports;
+	int error;
 
-	tw_ports_parse(t->host.settings->data_ports, &ports);
+	tw_ports_parse(range, &ports);
 	for (uint32_t port = ports.first; port <= ports.last; port++) {
 		if (board_listen_at(t, b, port))
 			return true;
 		if (errno != EADDRINUSE)
 			break;
 	}
-	if (ports.first && errno != EMFILE && errno != ENFILE) {
+	error = errno;
+	if (ports.first && (error == EADDRINUSE || error == EACCES))
 		t->host.log(
 			TW_LOG_ERROR,
 			"tcp: no port of TAGWIRE_DATA_PORTS=%s can be had: %s; an endpoint that is "
 			"connected to another host needs one on each board",
-			t->host.settings->data_ports, strerror(errno));
-		errno = EMFILE; /* which a message of this side explains, too */
-	}
+			range, strerror(error));
+	errno = error;
 	return false;
 }
 

@@ -46,7 +46,7 @@ struct tw_tcp_address {
 _Static_assert(sizeof(struct tw_tcp_address) == 32, "wire format");
 
 /*
- * The first bytes of a caller, the side with the greater token. They are never encrypted. If a
+ * The first bytes of a caller, the side that `calls`. They are never encrypted. If a
  * session of OpenSSL follows, the bits of the second are inverted.
  */
 struct tw_tcp_hello {
