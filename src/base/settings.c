@@ -340,8 +340,7 @@ static const char *nearest_name(const char *text, size_t len)
 	return best;
 }
 
-/* The advice "; perhaps WORD for THAT ONE OF THE TEXT", or none: of all the two that are nearest.
- */
+/* The advice "; perhaps WORD for THAT", of the word and the part of the text that are nearest. */
 static void nearest_word(const char *words, const char *text, char *out, size_t size)
 {
 	unsigned least = NEAR + 1, d;

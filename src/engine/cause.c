@@ -21,9 +21,8 @@ static const struct {
 			   "another TAGWIRE_NODES"},
 	[TW_S_ABORTED] = {"it has another version of Tagwire", "install the same on both hosts"},
 	[TW_S_NO_RESOURCES] =
-		{"a key, a descriptor, a port or memory is missing, here or there",
-		 "a message of that side says which; see tagwire-key(7), ulimit -n and "
-		 "TAGWIRE_DATA_PORTS"},
+		{"a key, a descriptor or memory is missing, here or there",
+		 "a message of that side says which; see ulimit -n and tagwire-key(7)"},
 };
 
 const char *tw_failure_cause(enum tw_status why, const char **advice)

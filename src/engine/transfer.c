@@ -144,7 +144,6 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 
 	/* An access to a window. */
 	ON(NONE, ACCESS, ACCESS, NULL),
-	ON(NONE, ACCESS_WHOLE, ACCESS_DRAINING, NULL),
 	ON(ACCESS, ASK, ASKING, NULL),
 	ON(ASKING, ANSWERED, ACCESS, NULL),
 	ON(ACCESS, ISSUED, ACCESS_DRAINING, NULL),

@@ -50,8 +50,6 @@ enum tw_transfer_event {
 	TW_ON_CANCEL,
 	TW_ON_DROPPED,
 	TW_ON_NOT_FOUND,
-	/* An access to a window: all of it was issued at once, or it waits for its turn. */
-	TW_ON_ACCESS_WHOLE,
 	TW_ON_ACCESS,
 	/* The packet that is due has been sent. */
 	TW_ON_SAID,

@@ -141,7 +141,7 @@ void tw_transfer_continue(struct tw_peer *p, struct tw_req *r)
 
 	if (r->at < r->until && !r->failed)
 		return;
-	tw_transfer_step(p, r, r->state == TW_XFER_NONE ? TW_ON_ACCESS_WHOLE : TW_ON_ISSUED);
+	tw_transfer_step(p, r, TW_ON_ISSUED);
 	if (r->gets)
 		return;
 	if (!r->failed && r->kind == TW_WRITE && (r->extra & TW_X_IMM))

@@ -82,52 +82,30 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 	return TW_PENDING;
 }
 
-/* The next piece of an access. */
-struct piece {
-	struct iovec iov[TW_RMA_PIECES + 1]; /* the first one is for the head of a packet */
-	unsigned n;
-	uint32_t len;
-	bool by_owner;
-};
-
-static void piece_take(struct piece *x, struct tw_peer *p, struct tw_req *r)
-{
-	uint32_t room = p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg), most;
-
-	x->by_owner = served(p, r);
-	most = x->by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
-	x->n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), x->iov + 1, TW_RMA_PIECES,
-			  &x->len);
-}
-
-/* False when there is no room. */
-static bool piece_move(struct piece *x, struct tw_peer *p, struct tw_req *r)
+static bool move_piece(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_import *w = r->import;
+	bool by_owner = served(p, r);
+	struct iovec iov[TW_RMA_PIECES + 1];
+	uint32_t room = p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg), covered;
+	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
+	unsigned n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, TW_RMA_PIECES,
+				&covered);
 	enum tw_err err = TW_OK;
 
-	if (x->len && x->by_owner)
-		err = ask_piece(p, r, x->iov, x->n, x->len);
-	else if (x->len)
-		err = p->link->provider->rma(p->link, r->kind == TW_WRITE, x->iov + 1, x->n,
+	if (covered && by_owner)
+		err = ask_piece(p, r, iov, n, covered);
+	else if (covered)
+		err = p->link->provider->rma(p->link, r->kind == TW_WRITE, iov + 1, n,
 					     w->grant.offset + r->remote_address + r->at,
 					     w->provider_key, r);
-	return tw_transfer_begun(p, r, err, x->len);
-}
-
-static enum tw_status window_allows(const struct tw_import *w, const struct tw_req *r)
-{
-	return w->state == TW_IMPORT_ENDED
-		       ? TW_S_BAD_WINDOW
-		       : tw_window_check(w->grant.rights, w->grant.len, window_wanted(r),
-					 r->remote_address, r->len);
+	return tw_transfer_begun(p, r, err, covered);
 }
 
 bool tw_window_move(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_import *w = r->import;
 	enum tw_status status;
-	struct piece x;
 
 	if (r->failed) { /* while it waited */
 		tw_transfer_continue(p, r);
@@ -139,24 +117,14 @@ bool tw_window_move(struct tw_peer *p, struct tw_req *r)
 		tw_transfer_step(p, r, TW_ON_ASK);
 		return true;
 	}
-	status = window_allows(w, r);
-	if (status != TW_S_OK) {
-		window_fail(p, r, status);
-		return true;
-	}
-	piece_take(&x, p, r);
-	return piece_move(&x, p, r);
-}
-
-/* Moves one that is a single piece of a window that is known, without a turn among others. */
-static bool window_moves_at_once(struct tw_peer *p, struct tw_req *r)
-{
-	struct piece x;
-
-	if (r->import->state != TW_IMPORT_OPEN || window_allows(r->import, r) != TW_S_OK)
-		return false;
-	piece_take(&x, p, r);
-	return x.len == r->len && piece_move(&x, p, r);
+	status = w->state == TW_IMPORT_ENDED
+			 ? TW_S_BAD_WINDOW
+			 : tw_window_check(w->grant.rights, w->grant.len, window_wanted(r),
+					   r->remote_address, r->len);
+	if (status == TW_S_OK)
+		return move_piece(p, r);
+	window_fail(p, r, status);
+	return true;
 }
 
 void tw_window_again(struct tw_peer *p, struct tw_req *r)
@@ -209,8 +177,6 @@ void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, 
 	p->windows.puts += r->kind != TW_READ;
 	tw_trace_access(ep, r, key);
 	alone = tw_list_empty(&p->moving);
-	if (alone && window_moves_at_once(p, r))
-		return;
 	tw_transfer_step(p, r, TW_ON_ACCESS);
 	if (alone)
 		tw_window_move(p, r);

@@ -190,12 +190,14 @@ static bool board_listen(struct tw_tcp *t, struct tw_tcp_board *b)
 			break;
 	}
 	error = errno;
-	if (ports.first && (error == EADDRINUSE || error == EACCES))
+	if (ports.first && (error == EADDRINUSE || error == EACCES) && !t->said_ports) {
+		t->said_ports = true;
 		t->host.log(
 			TW_LOG_ERROR,
 			"tcp: no port of TAGWIRE_DATA_PORTS=%s can be had: %s; an endpoint that is "
 			"connected to another host needs one on each board",
 			range, strerror(error));
+	}
 	errno = error;
 	return false;
 }

@@ -46,7 +46,7 @@ struct tw_tcp_address {
 _Static_assert(sizeof(struct tw_tcp_address) == 32, "wire format");
 
 /*
- * The first bytes of a caller, the side that `calls`. They are never encrypted. If a
+ * The first bytes of a caller, the side whose tokens say so. They are never encrypted. If a
  * session of OpenSSL follows, the bits of the second are inverted.
  */
 struct tw_tcp_hello {
@@ -186,6 +186,7 @@ struct tw_tcp {
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool ending;	    /* some path has ended and was not reported yet */
 	bool no_tls;	    /* the kernel has no TLS */
+	bool said_ports;    /* that the range of ports is used up */
 	int64_t key_bytes;  /* TW_TCP_KEY_BYTES, or a test's */
 };
 

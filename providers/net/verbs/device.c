@@ -41,7 +41,7 @@ static bool device_ask(struct tw_verbs *v)
 	       l->cqe >= l->srq + l->sq;
 }
 
-/* Else errno is EADDRINUSE if another program has that port. */
+/* Listens there, on that port. False: errno is EADDRINUSE if another program has it. */
 static bool device_listen_on(struct tw_verbs *v, struct sockaddr_storage *at, uint32_t port)
 {
 	bool taken;
