@@ -41,7 +41,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 14
+#define TW_SHM_VERSION 15
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 

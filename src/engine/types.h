@@ -320,6 +320,11 @@ struct tw_peer {
 		struct tw_list flushes; /* requests */
 		uint64_t flush;		/* number of flushes that had to wait */
 		uint32_t puts;		/* puts and atomics that have not ended */
+		uint64_t polled;	/* tick at which the peer polled, as far as is known */
+		uint32_t turn;		/* of the last access that was delegated to it, */
+		uint32_t claimed;	/* and of the last that this side has claimed */
+		uint32_t skip;		/* accesses to come that are not delegated */
+		struct tw_backoff backoff;
 		uint32_t asked;		/* packets that wait for a reply */
 		uint32_t due;		/* replies that have not left */
 	} windows;

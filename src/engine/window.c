@@ -9,8 +9,11 @@
 
 #include "engine/trace.h"
 #include "engine/window_internal.h"
+#include "shmem/spin.h"
+#include "shmem/words.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
+#define DELEGATE_MAX 4096u  /* bytes that the owner moves sooner than the kernel, if it polls */
 
 /* The arguments of an atomic, kept until it ends. */
 struct change {
@@ -42,9 +45,20 @@ static bool served(const struct tw_peer *p, const struct tw_req *r)
 	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_COPY;
 }
 
+/* Data that has come from the owner, for this place in the request. */
+static void window_result(struct tw_req *r, uint32_t at, const void *data, uint32_t len)
+{
+	const struct change *c = (const void *)r->seg.ptr;
+
+	if (r->kind == TW_READ)
+		tw_req_scatter(r, at, data, len, NULL);
+	else if (r->kind == TW_ATOMIC && len && c->result)
+		tw_atomic_wire(memcpy(c->result, data, len), len, (enum tw_atomic_type)c->m.type);
+}
+
 /* A piece that the owner's engine moves. It ends with a REPLY. */
 static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *iov, unsigned n,
-			     uint32_t len)
+			     uint32_t len, uint8_t flag)
 {
 	const struct change *c = (const void *)r->seg.ptr;
 	struct tw_window_msg m = r->import->grant;
@@ -70,16 +84,109 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 	}
 	m.offset = r->remote_address + r->at;
 	m.len = len;
-	m.at = r->at;
+	m.at = flag ? p->windows.turn : r->at;
 	iov[0] = (struct iovec){&m, sizeof(m)};
 	if (tw_packet_send(p, TW_SEND_ENGINE,
-			   tw_hdr_make(TW_WINDOW, (uint8_t)what, 0, size,
+			   tw_hdr_make(TW_WINDOW, (uint8_t)what | flag, 0, size,
 				       tw_ref_pack(tw_req_ref(r))),
 			   iov, n + 1, size) != TW_OK)
 		return TW_AGAIN;
 	p->windows.asked++;
 	r->asked++;
 	return TW_PENDING;
+}
+
+/* Delegated accesses ---------------------------------------------------------- */
+
+/*
+ * On this host an owner that polls is asked to do a short access: that takes less than a call of
+ * the kernel. This side waits until the owner has done it, or has begun a longer get, and takes it
+ * back if the owner does not begin. So the program need not poll for it (doc/decisions.md, 188).
+ */
+
+/* Whether somebody needs this side: not one who replies to it. */
+static bool delegate_arrived(const struct tw_ep *ep)
+{
+	for (unsigned i = 0; i < ep->host.rxqs.nactive; i++) {
+		const struct tw_slot *s = tw_ring_next(ep->host.rxqs.rx[i]);
+
+		if (s &&
+		    (tw_hdr_type(s->hdr) != TW_WINDOW || tw_hdr_flags(s->hdr) != TW_WINDOW_REPLY))
+			return true;
+	}
+	return false;
+}
+
+/* Whether the owner polls just now; what it does for this side shows that as well. */
+static bool window_delegates(struct tw_peer *p, const struct tw_req *r)
+{
+	uint64_t now = tw_clock(), since = now - tw_clock_us(TW_SPIN_YIELD_US);
+	uint32_t most =
+		tw_min(DELEGATE_MAX, p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg));
+
+	if (!p->link->txq || r->len > most || delegate_arrived(p->ep))
+		return false;
+	/* Many of these may be under way. */
+	if (r->kind == TW_ATOMIC && !((const struct change *)(void *)r->seg.ptr)->result)
+		return false;
+	if (p->windows.skip) {
+		p->windows.skip--;
+		return false;
+	}
+	if ((int64_t)(p->windows.polled - since) < 0 && !p->link->provider->polls(p->link, since))
+		return false;
+	p->windows.polled = now;
+	return true;
+}
+
+/* Whether the owner replies to it, as its result is too long for the ring's word. */
+static bool delegate_replied(const struct tw_ring_tx *txq, const struct tw_req *r)
+{
+	return r->kind != TW_WRITE && r->len > sizeof(txq->ring->delegate.result);
+}
+
+/* Until the owner has done it. Or this side is needed by somebody, who may be that owner. */
+static enum tw_delegate delegate_await(struct tw_peer *p, const struct tw_req *r)
+{
+	uint64_t end = tw_clock() + tw_clock_us(TW_SPIN_YIELD_US);
+	struct tw_ring_tx *txq = p->link->txq;
+	bool replied = delegate_replied(txq, r);
+	enum tw_delegate state;
+
+	for (;;) {
+		if (tw_ring_delegate_look(txq, p->windows.turn, &state) &&
+		    (state != TW_DELEGATE_BEGUN || replied))
+			return replied ? TW_DELEGATE_LATE : state;
+		if ((int64_t)(tw_clock() - end) >= 0 || delegate_arrived(p->ep))
+			return tw_ring_delegate_leave(txq, p->windows.turn);
+		tw_cpu_relax();
+	}
+}
+
+/* TW_AGAIN: it is to be done as if it had not been delegated. */
+static enum tw_err window_delegate(struct tw_peer *p, struct tw_req *r, struct iovec *iov,
+				   unsigned n)
+{
+	enum tw_delegate state;
+
+	p->windows.turn++;
+	if (ask_piece(p, r, iov, n, r->len, TW_WINDOW_DELEGATED) != TW_PENDING) {
+		p->windows.turn--;
+		return TW_AGAIN;
+	}
+	state = delegate_await(p, r);
+	if (state == TW_DELEGATE_LATE)
+		return TW_PENDING;
+	p->windows.asked--;
+	r->asked--;
+	tw_backoff_learn(&p->windows.backoff, state != TW_DELEGATE_DONE, TW_WORDS_BACKOFF);
+	if (state == TW_DELEGATE_DONE) {
+		window_result(r, 0, p->link->txq->ring->delegate.result, r->len);
+		return TW_OK;
+	}
+	p->windows.skip = p->windows.backoff.polls;
+	p->windows.polled -= tw_clock_us(2 * TW_SPIN_YIELD_US);
+	return TW_AGAIN;
 }
 
 static bool move_piece(struct tw_peer *p, struct tw_req *r)
@@ -91,10 +198,15 @@ static bool move_piece(struct tw_peer *p, struct tw_req *r)
 	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
 	unsigned n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, TW_RMA_PIECES,
 				&covered);
-	enum tw_err err = TW_OK;
+	enum tw_err err = TW_AGAIN;
 
+	if (covered && covered == r->len && window_delegates(p, r))
+		err = window_delegate(p, r, iov, n);
+	if (err != TW_AGAIN)
+		return tw_transfer_begun(p, r, err, covered);
+	err = TW_OK;
 	if (covered && by_owner)
-		err = ask_piece(p, r, iov, n, covered);
+		err = ask_piece(p, r, iov, n, covered, 0);
 	else if (covered)
 		err = p->link->provider->rma(p->link, r->kind == TW_WRITE, iov + 1, n,
 					     w->grant.offset + r->remote_address + r->at,
@@ -267,18 +379,13 @@ static enum tw_err window_replied(struct tw_peer *p, struct tw_hdr hdr,
 				  const struct tw_window_msg *m, const char *data, uint32_t len)
 {
 	struct tw_req *r = tw_req_named(p, hdr.match);
-	struct change *c;
 
 	if (!p->windows.asked || !r || !tw_is_access(r) || !r->asked || m->status >= TW_NSTATUS ||
 	    !tw_window_within(m->at, len, r->at) || (len && r->kind == TW_WRITE))
 		return TW_EPROTO;
 	p->windows.asked--;
 	r->asked--;
-	c = (void *)r->seg.ptr;
-	if (r->kind == TW_READ)
-		tw_req_scatter(r, m->at, data, len, NULL);
-	else if (len && c->result)
-		tw_atomic_wire(memcpy(c->result, data, len), len, (enum tw_atomic_type)c->m.type);
+	window_result(r, m->at, data, len);
 	if (m->status != TW_S_OK)
 		r->status = m->status;
 	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EWINDOW);

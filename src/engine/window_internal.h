@@ -18,6 +18,7 @@ enum tw_window_what {
 	TW_WINDOW_REVOKE,  /* the window is to end */
 	TW_WINDOW_RELEASE, /* the peer has let go of it */
 };
+#define TW_WINDOW_DELEGATED 0x80 /* also of PUT, GET, CHANGE: at is its turn, see ring.h */
 
 /* The payload of all but NOTIFY begins with this; the match of PUT, GET, CHANGE is a request. */
 struct tw_window_msg {

@@ -355,8 +355,28 @@ static bool part_there(const struct part *part, enum tw_atomic_op op)
 	return true;
 }
 
+/* A delegated access: its turn, or 0, and where it is counted. */
+struct delegated {
+	uint32_t turn;
+	bool again; /* it was done, and there was no memory for the reply */
+	struct tw_ring_rx *rx;
+};
+
+/* Whether it has ended without a reply; else its sender no longer looks for its end. */
+static bool delegated_end(const struct delegated *d, bool done)
+{
+	return d->turn && tw_ring_delegate_end(d->rx, d->turn, done);
+}
+
+/* Where a result of this length goes, or NULL: into the reply. */
+static void *delegated_result(const struct delegated *d, uint32_t len)
+{
+	return d->turn && len <= sizeof(d->rx->ring->delegate.result) ? d->rx->ring->delegate.result
+								      : NULL;
+}
+
 static enum tw_err window_owner_put(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
-				    const char *data, uint32_t len)
+				    const char *data, uint32_t len, const struct delegated *d)
 {
 	struct part part;
 
@@ -365,19 +385,25 @@ static enum tw_err window_owner_put(struct tw_peer *p, uint64_t ref, struct tw_w
 	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_WRITE, &part);
 	if (m->status == TW_S_OK && !part_put(&part, data))
 		m->status = TW_S_ABORTED;
+	if (delegated_end(d, m->status == TW_S_OK))
+		return TW_OK;
 	return tw_window_reply(p, TW_WINDOW_REPLY, ref, m, 0) ? TW_OK : TW_AGAIN;
 }
 
 static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
-				    uint32_t len)
+				    uint32_t len, const struct delegated *d)
 {
 	struct part part;
+	void *result;
 	char *to;
 
 	if (len || m->len > tw_min((size_t)TW_WINDOW_PIECE, p->link->max_payload - sizeof(*m)))
 		return TW_EPROTO;
 	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &part);
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
+	result = delegated_result(d, len);
+	if (result && delegated_end(d, len && part_get(&part, result)))
+		return TW_OK;
 	to = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, len);
 	if (!to)
 		return TW_AGAIN;
@@ -387,11 +413,12 @@ static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_w
 }
 
 static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
-				       const char *operand, uint32_t len)
+				       const char *operand, uint32_t len, const struct delegated *d)
 {
 	enum tw_atomic_op op = (enum tw_atomic_op)m->op;
 	enum tw_atomic_type type = (enum tw_atomic_type)m->type;
 	bool result = m->rights & TW_WINDOW_READ; /* wanted */
+	void *done = delegated_result(d, (uint32_t)m->len);
 	struct part part;
 	char *old;
 
@@ -402,19 +429,45 @@ static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct t
 	if (m->status == TW_S_OK && !part_there(&part, op))
 		m->status = TW_S_ABORTED;
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
+	if (done && len && !d->again)
+		tw_atomic_apply(part.at, result ? done : NULL, m, operand);
+	if (done && delegated_end(d, len))
+		return TW_OK;
 	old = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, result ? len : 0);
 	if (!old)
 		return TW_AGAIN;
-	if (len)
+	if (done && result)
+		memcpy(old, done, len);
+	else if (!done && len)
 		tw_atomic_apply(part.at, result ? old : NULL, m, operand);
 	return TW_OK;
+}
+
+/* Whether this side does a delegated access. */
+static bool delegated_claim(struct tw_peer *p, uint32_t turn, struct delegated *d)
+{
+	struct tw_ring_tx *txq = p->link->txq;
+
+	if (!txq)
+		return false;
+	*d = (struct delegated){turn, turn == p->windows.claimed, txq->back};
+	if (!d->again && !tw_ring_delegate_claim(d->rx, turn))
+		return false;
+	p->windows.claimed = turn;
+	return true;
 }
 
 enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_window_msg *m,
 			    const char *data, uint32_t len)
 {
-	enum tw_window_what what = (enum tw_window_what)tw_hdr_flags(hdr);
+	enum tw_window_what what = (enum tw_window_what)(tw_hdr_flags(hdr) & ~TW_WINDOW_DELEGATED);
+	struct delegated d = {0};
 
+	if (tw_hdr_flags(hdr) & TW_WINDOW_DELEGATED) {
+		if (!delegated_claim(p, m->at, &d))
+			return TW_OK;
+		m->at = 0;
+	}
 	/* More than it may ask without waiting for replies. */
 	if (p->windows.due > 2 * TW_WINDOW_ASKED)
 		return TW_EPROTO;
@@ -426,11 +479,11 @@ enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_wind
 	case TW_WINDOW_ASK:
 		return asked(p, m);
 	case TW_WINDOW_PUT:
-		return window_owner_put(p, hdr.match, m, data, len);
+		return window_owner_put(p, hdr.match, m, data, len, &d);
 	case TW_WINDOW_GET:
-		return window_owner_get(p, hdr.match, m, len);
+		return window_owner_get(p, hdr.match, m, len, &d);
 	case TW_WINDOW_CHANGE:
-		return window_owner_change(p, hdr.match, m, data, len);
+		return window_owner_change(p, hdr.match, m, data, len, &d);
 	case TW_WINDOW_RELEASE:
 		return released(p, m);
 	default:

@@ -383,6 +383,67 @@ enum tw_ring_release tw_ring_release(struct tw_ring_tx *tx)
 	return TW_RING_RELEASED;
 }
 
+static uint32_t delegate_word(uint32_t turn, enum tw_delegate state)
+{
+	return turn << TW_DELEGATE_BITS | state;
+}
+
+static bool delegate_is(uint32_t word, uint32_t turn)
+{
+	return word >> TW_DELEGATE_BITS ==
+	       delegate_word(turn, TW_DELEGATE_BACK) >> TW_DELEGATE_BITS;
+}
+
+/* Which of two exchanges is first matters, and nothing else. */
+static bool delegate_exchange(struct tw_ring *ring, uint32_t from, uint32_t to)
+{
+	return atomic_compare_exchange_strong_explicit(&ring->delegate.turn, &from, to,
+						       memory_order_relaxed, memory_order_relaxed);
+}
+
+bool tw_ring_delegate_claim(struct tw_ring_rx *rx, uint32_t turn)
+{
+	uint32_t word = atomic_load_explicit(&rx->ring->delegate.turn, memory_order_relaxed);
+
+	return delegate_is(word, turn - 1) &&
+	       delegate_exchange(rx->ring, word, delegate_word(turn, TW_DELEGATE_BEGUN));
+}
+
+bool tw_ring_delegate_end(struct tw_ring_rx *rx, uint32_t turn, bool done)
+{
+	uint32_t begun = delegate_word(turn, TW_DELEGATE_BEGUN);
+	uint32_t ended = delegate_word(turn, done ? TW_DELEGATE_DONE : TW_DELEGATE_BACK);
+
+	/* [delegate] */
+	return atomic_compare_exchange_strong_explicit(&rx->ring->delegate.turn, &begun, ended,
+						       memory_order_release, memory_order_relaxed);
+}
+
+bool tw_ring_delegate_look(struct tw_ring_tx *tx, uint32_t turn, enum tw_delegate *state)
+{
+	/* [delegate] */
+	uint32_t word = atomic_load_explicit(&tx->ring->delegate.turn, memory_order_acquire);
+
+	*state = (enum tw_delegate)(word & ((1u << TW_DELEGATE_BITS) - 1));
+	return delegate_is(word, turn);
+}
+
+enum tw_delegate tw_ring_delegate_leave(struct tw_ring_tx *tx, uint32_t turn)
+{
+	uint32_t word = atomic_load_explicit(&tx->ring->delegate.turn, memory_order_relaxed);
+	enum tw_delegate state;
+
+	/* Not begun, or of a peer that writes anything. */
+	if (!delegate_is(word, turn) &&
+	    delegate_exchange(tx->ring, word, delegate_word(turn, TW_DELEGATE_BACK)))
+		return TW_DELEGATE_BACK;
+	if (delegate_exchange(tx->ring, delegate_word(turn, TW_DELEGATE_BEGUN),
+			      delegate_word(turn, TW_DELEGATE_LATE)))
+		return TW_DELEGATE_LATE;
+	tw_ring_delegate_look(tx, turn, &state);
+	return state == TW_DELEGATE_DONE ? TW_DELEGATE_DONE : TW_DELEGATE_BACK;
+}
+
 bool tw_ring_put_begin(struct tw_ring_tx *tx)
 {
 	atomic_store_explicit(&tx->ring->wants.putting, 1, memory_order_relaxed);

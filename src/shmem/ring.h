@@ -80,10 +80,28 @@ struct tw_ring_wants {
 	uint8_t pad[TW_LINE - 8];
 };
 
+/*
+ * Work that the writer delegates to the reader, one turn at a time. Either side may do it: the
+ * reader claims it, or the writer takes it back. Both write the word, by exchanges only.
+ */
+enum tw_delegate {
+	TW_DELEGATE_BACK,  /* the writer's again */
+	TW_DELEGATE_BEGUN, /* the reader is doing it */
+	TW_DELEGATE_DONE,
+	TW_DELEGATE_LATE,  /* it is, and the writer no longer looks here */
+	TW_DELEGATE_BITS = 2
+};
+
+struct tw_ring_delegate {
+	_Atomic(uint32_t) turn; /* its number, then enum tw_delegate */
+	uint32_t pad;
+	uint8_t result[TW_LINE - 8]; /* of one that is DONE; written by the reader only */
+};
+
 /* The control words of a ring. Processors fetch lines in pairs. */
 struct tw_ring {
 	struct tw_ring_taken taken;
-	uint8_t pad0[TW_LINE];
+	struct tw_ring_delegate delegate;
 	struct tw_ring_wants wants;
 	struct tw_ring_reader reader;
 	struct tw_slot token; /* in the first ring, for both sides */
@@ -273,6 +291,14 @@ void tw_ring_put_end(struct tw_ring_tx *tx);
 bool tw_ring_revoke(struct tw_ring_rx *rx);
 /* After a read of the reader's memory: true if that may have been used again since. */
 bool tw_ring_revoked(const struct tw_ring_tx *tx);
+/* The reader: whether this turn is its own. Turns follow each other by one. */
+bool tw_ring_delegate_claim(struct tw_ring_rx *rx, uint32_t turn);
+/* The reader has done its turn, or not. False: the writer needs a reply. */
+bool tw_ring_delegate_end(struct tw_ring_rx *rx, uint32_t turn, bool done);
+/* The writer looks at its turn. False: the reader has not claimed it. */
+bool tw_ring_delegate_look(struct tw_ring_tx *tx, uint32_t turn, enum tw_delegate *state);
+/* The writer waits no longer. Returns BACK, DONE, or LATE. */
+enum tw_delegate tw_ring_delegate_leave(struct tw_ring_tx *tx, uint32_t turn);
 /* True if everything that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
 /* True if the ring has more than the home page. */

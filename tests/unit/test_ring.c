@@ -633,3 +633,110 @@ Test(ring, two_processes)
 	cr_assert(tw_ring_drained(&r.tx));
 	stop(&r);
 }
+
+/* Delegated turns ------------------------------------------------------------- */
+
+/* Each is the reader's or the writer's. */
+Test(ring, delegated)
+{
+	enum tw_delegate state;
+	struct ring r;
+
+	start(&r, 0, 0);
+	cr_assert_not(tw_ring_delegate_look(&r.tx, 1, &state));
+	cr_assert(tw_ring_delegate_claim(&r.rx, 1));
+	cr_assert_not(tw_ring_delegate_claim(&r.rx, 1));
+	cr_assert(tw_ring_delegate_look(&r.tx, 1, &state));
+	cr_assert_eq(state, TW_DELEGATE_BEGUN);
+	cr_assert(tw_ring_delegate_end(&r.rx, 1, true));
+	cr_assert(tw_ring_delegate_look(&r.tx, 1, &state));
+	cr_assert_eq(state, TW_DELEGATE_DONE);
+	cr_assert_eq(tw_ring_delegate_leave(&r.tx, 1), TW_DELEGATE_DONE);
+	/* Taken back. */
+	cr_assert_eq(tw_ring_delegate_leave(&r.tx, 2), TW_DELEGATE_BACK);
+	cr_assert_not(tw_ring_delegate_claim(&r.rx, 2));
+	/* Begun, and left: the reader has to say so when it is done. */
+	cr_assert(tw_ring_delegate_claim(&r.rx, 3));
+	cr_assert_eq(tw_ring_delegate_leave(&r.tx, 3), TW_DELEGATE_LATE);
+	cr_assert_not(tw_ring_delegate_end(&r.rx, 3, true));
+	/* Not done by the reader. */
+	cr_assert(tw_ring_delegate_claim(&r.rx, 4));
+	cr_assert(tw_ring_delegate_end(&r.rx, 4, false));
+	cr_assert_eq(tw_ring_delegate_leave(&r.tx, 4), TW_DELEGATE_BACK);
+	cr_assert_not(tw_ring_delegate_claim(&r.rx, 4));
+	stop(&r);
+}
+
+/* A reader that writes anything there. */
+Test(ring, delegated_to_a_liar)
+{
+	enum tw_delegate state;
+	struct ring r;
+
+	start(&r, 0, 0);
+	for (unsigned i = 0; i < 32; i++) {
+		r.tx.ring->delegate.turn = 1u << i | 5;
+		tw_ring_delegate_look(&r.tx, 9, &state);
+		state = tw_ring_delegate_leave(&r.tx, 9);
+		cr_assert(state == TW_DELEGATE_BACK || state == TW_DELEGATE_DONE ||
+			  state == TW_DELEGATE_LATE);
+	}
+	stop(&r);
+}
+
+enum { TURNS = 300000 };
+
+static struct {
+	struct ring r;
+	_Atomic(uint32_t) last; /* that was delegated */
+	atomic_uchar done[TURNS + 1];
+	atomic_uint told; /* ends that the reader had to tell of */
+} turns;
+
+static void *claim_turns(void *arg)
+{
+	(void)arg;
+	for (uint32_t turn = 1; turn <= TURNS; turn++) {
+		while (atomic_load(&turns.last) < turn)
+			sched_yield();
+		if (!tw_ring_delegate_claim(&turns.r.rx, turn))
+			continue;
+		atomic_fetch_add(&turns.done[turn], 1);
+		if (!tw_ring_delegate_end(&turns.r.rx, turn, turn % 7))
+			atomic_fetch_add(&turns.told, 1);
+	}
+	return NULL;
+}
+
+/* Whoever is first, each turn is done once. */
+Test(ring, delegated_in_two_threads)
+{
+	unsigned back = 0, late = 0;
+	enum tw_delegate state;
+	pthread_t t;
+
+	start(&turns.r, 0, 0);
+	cr_assert_eq(pthread_create(&t, NULL, claim_turns, NULL), 0);
+	for (uint32_t turn = 1; turn <= TURNS; turn++) {
+		atomic_store(&turns.last, turn);
+		for (uint32_t looks = below(4); looks > 0; looks--)
+			if (tw_ring_delegate_look(&turns.r.tx, turn, &state) &&
+			    state == TW_DELEGATE_DONE)
+				break;
+		if (below(64) == 0)
+			sched_yield();
+		state = tw_ring_delegate_leave(&turns.r.tx, turn);
+		late += state == TW_DELEGATE_LATE;
+		if (state == TW_DELEGATE_BACK) {
+			back++;
+			atomic_fetch_add(&turns.done[turn], turn % 7 || !turns.done[turn]);
+		}
+	}
+	pthread_join(t, NULL);
+	for (uint32_t turn = 1; turn <= TURNS; turn++)
+		cr_assert_eq(turns.done[turn], 1, "turn %u: %u times", turn, turns.done[turn]);
+	cr_assert_gt(back, 0u, "the writer had none");
+	cr_assert_lt(back, (unsigned)TURNS, "the reader had none");
+	cr_assert_eq(turns.told, late);
+	stop(&turns.r);
+}
