@@ -148,6 +148,9 @@ struct tw_host_boards {
  */
 #define TW_RXQ_POLLS 64 /* both powers of two */
 #define TW_RXQ_SHOWS 8
+#define TW_RXQ_BATCH 64u /* most packets of one ring before the others are looked at */
+/* Memory that has not been needed for so long is given back. */
+#define TW_UNUSED_US 1000000
 struct tw_rxqs {
 	struct tw_ring_rx **rx; /* the active ones, which every poll reads, first */
 	unsigned nactive, n;

@@ -10,7 +10,6 @@
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 
-#define SHRINK_US 1000000     /* a ring is idle after this long without a packet */
 #define SHRINK_MAX_US 8000000 /* the longest time between two looks at rings that are not read */
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
@@ -159,8 +158,8 @@ void tw_shm_link_drop(struct tw_shm_link *l)
 
 void tw_shm_grown(struct tw_shm_ep *ep)
 {
-	ep->shrink_us = SHRINK_US;
-	ep->shrink_at = tw_clock() + tw_clock_us(SHRINK_US);
+	ep->shrink_us = TW_UNUSED_US;
+	ep->shrink_at = tw_clock() + tw_clock_us(TW_UNUSED_US);
 	ep->host->up->timer(ep->host, ep->shrink_at);
 }
 
@@ -203,7 +202,7 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 	}
 	ep->shrink_us *= 2;
 	if (seen[TW_RING_WRITTEN] || seen[TW_RING_RELEASED])
-		ep->shrink_us = SHRINK_US;
+		ep->shrink_us = TW_UNUSED_US;
 	left = seen[TW_RING_WRITTEN] || seen[TW_RING_UNREAD];
 	ep->shrink_at = left && ep->shrink_us <= SHRINK_MAX_US ? now + tw_clock_us(ep->shrink_us)
 							       : 0;

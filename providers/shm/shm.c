@@ -10,9 +10,7 @@
 #include "base/settings.h"
 #include "base/sys.h"
 
-#define BATCH 64u	/* most packets taken from one ring at once */
 #define DENSE_US 16	/* longest time between two calls of progress() if the program only polls */
-#define ACTIVE_POLLS 64 /* a ring stays active for so many of them without a packet, at least */
 
 /* Whether writers that found no space sleep until there is some. */
 static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
@@ -167,7 +165,7 @@ static unsigned drain(struct tw_shm_link *l)
 {
 	unsigned n = 0, got;
 
-	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, BATCH), &n)) > 0)
+	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, TW_RXQ_BATCH), &n)) > 0)
 		l->left -= got;
 	if (!tw_shm_in_use(l) || (l->left && tw_ring_next(&l->rx)))
 		return n;
@@ -193,7 +191,7 @@ static unsigned shm_take(struct tw_shm_link *l)
 	unsigned n = 0;
 
 	tw_shm_activate(l);
-	poll_link(l, BATCH, &n);
+	poll_link(l, TW_RXQ_BATCH, &n);
 	if (tw_unlikely(l->state == TW_SHM_DRAIN))
 		n += drain(l);
 	return n;
@@ -233,7 +231,7 @@ static void note_poll(struct tw_shm_ep *ep)
 	tw_rings_show_poll(ep->host->rxqs.rx, ep->host->rxqs.nactive, now);
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep, now);
-	if (tw_unlikely((++ep->polls & (ACTIVE_POLLS - 1)) == 0))
+	if (tw_unlikely((++ep->polls & (TW_RXQ_POLLS - 1)) == 0))
 		tw_shm_deactivate_idle(ep);
 }
 

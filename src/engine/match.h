@@ -17,7 +17,7 @@
 #include "base/list.h"
 
 #define TW_MATCH_MASKS 8
-#define TW_MATCH_LISTED 8 /* up to this many receives are scanned, not hashed */
+#define TW_MATCH_LISTED 8 /* up to this many receives, or messages, are scanned, not hashed */
 
 /* Private to the matcher: a node of a hash table. */
 struct tw_match_node {

@@ -6,8 +6,6 @@
  */
 #include "engine/match_internal.h"
 
-#define SHORT_SCAN 16 /* entries walked that do not count */
-#define SHORT_QUEUE 4 /* up to this many entries need no index */
 #define INDEX_COST 64 /* entries walked that an index costs, however short the queue */
 
 #define each_built(m, t, bits)                                                                     \
@@ -87,7 +85,7 @@ void tw_match_remove_indexed(struct tw_match *m, struct tw_unexp *u)
 
 	each_built(m, t, bits)
 		table_del(t, link_in(m, t, u));
-	if (m->head.nunexp > SHORT_QUEUE)
+	if (m->head.nunexp > TW_MATCH_LISTED)
 		return;
 	each_built(m, t, bits)
 		index_drop(m, t);
@@ -111,7 +109,7 @@ static struct tw_unexp *scan(struct tw_match *m, struct tw_list *l, uint64_t key
 
 	for (; l != &m->head.all && (to_unexp(l)->match & mask) != key; l = l->next)
 		steps++;
-	if (tw_unlikely(steps > SHORT_SCAN))
+	if (tw_unlikely(steps > TW_MATCH_LISTED))
 		charge(m, mask, steps);
 	return l == &m->head.all ? NULL : to_unexp(l);
 }

@@ -8,8 +8,6 @@
 #include "shmem/spin.h"
 
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
-#define RUN 64u		    /* most packets that are taken from a ring at once */
-#define EVENT_ROUNDS 8u	    /* most looks at the descriptors in one poll */
 
 static void progress_wake(struct tw_host *host)
 {
@@ -66,18 +64,6 @@ bool tw_flush(struct tw_ep *ep)
 	return moved;
 }
 
-static bool progress_events(struct tw_ep *ep)
-{
-	struct epoll_event ev[16];
-	int n = tw_sys_epoll_wait(ep->host.epfd, ev, tw_countof(ev), 0);
-
-	for (int i = 0; i < n; i++) {
-		struct tw_watch *w = ev[i].data.ptr;
-		w->ready(w, ev[i].events);
-	}
-	return n == (int)tw_countof(ev);
-}
-
 /* In a poll only: other callers of tw_flush() go on with what would end here. */
 static bool progress_end_unanswered(struct tw_ep *ep)
 {
@@ -91,14 +77,17 @@ static bool progress_end_unanswered(struct tw_ep *ep)
 	return false;
 }
 
-/* Not without end, as peers may make descriptors ready faster than they are read here. */
+/* Once, as peers may make descriptors ready faster than they are read here. */
 void tw_poll_events(struct tw_ep *ep)
 {
-	unsigned n = 0;
+	struct epoll_event ev[64];
+	int n = tw_sys_epoll_wait(ep->host.epfd, ev, tw_countof(ev), 0);
 
-	while (n < EVENT_ROUNDS && progress_events(ep))
-		n++;
-	if (n == EVENT_ROUNDS)
+	for (int i = 0; i < n; i++) {
+		struct tw_watch *w = ev[i].data.ptr;
+		w->ready(w, ev[i].events);
+	}
+	if (n == (int)tw_countof(ev))
 		tw_progress_request(ep);
 }
 
@@ -157,7 +146,7 @@ static unsigned poll_rxqs(struct tw_ep *ep, bool *left)
 		struct tw_ring_rx *rx = rxqs->rx[i];
 
 		if (!tw_ring_poll_empty(rx, &rxqs->dense))
-			n += tw_recv_ring(rx, RUN, left);
+			n += tw_recv_ring(rx, TW_RXQ_BATCH, left);
 		/* The link may have ended, and another fills its slot. */
 		i += i < rxqs->nactive && rxqs->rx[i] == rx;
 	}
@@ -201,7 +190,7 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 
 	if (tw_poll_full(polls) || tw_unlikely(tw_in_handler(ep)))
 		return tw_progress(ep);
-	n = rxqs->nactive == 1 ? tw_recv_ring(rxqs->rx[0], RUN, &left) : poll_rxqs(ep, &left);
+	n = rxqs->nactive == 1 ? tw_recv_ring(rxqs->rx[0], TW_RXQ_BATCH, &left) : poll_rxqs(ep, &left);
 	if (tw_unlikely(left | ep->has_work | ep->acts))
 		return n + progress_finish(ep, left);
 	tw_poll_count(ep, polls);

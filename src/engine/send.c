@@ -5,8 +5,6 @@
  */
 #include "engine/fast.h"
 
-#define POLL_EVERY 64u /* messages to a peer from one poll to the next */
-
 /* Sends one packet of an eager message, with the reference first if needed. */
 static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 				     uint8_t flags, uint32_t len)
@@ -273,7 +271,7 @@ static tw_inline bool send_whole(struct tw_peer *p, const void *data, uint32_t l
 static inline void send_count(struct tw_peer *p)
 {
 	p->show->msgs_sent++;
-	if (tw_likely(++p->unpolled < POLL_EVERY))
+	if (tw_likely(++p->unpolled < TW_RXQ_BATCH))
 		return;
 	p->unpolled = 0;
 	tw_progress(p->ep);
@@ -293,7 +291,7 @@ static void txq_open(struct tw_peer *p)
 	if (!txq || !tw_ring_room_small(txq) || p->ep->eager_max < TW_FAST_MAX)
 		return;
 	/* The message that polls does not use the txq. */
-	n = tw_min(txq->limit - txq->head, POLL_EVERY - 1 - p->unpolled);
+	n = tw_min(txq->limit - txq->head, TW_RXQ_BATCH - 1 - p->unpolled);
 	/* With one more for each, as a slot holds messages of two lines. */
 	n = tw_min(n, p->credits / (TW_FAST_COST + 1));
 	if (!n)

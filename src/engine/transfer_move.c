@@ -11,11 +11,9 @@
 #include "engine/window.h"
 
 #define GET_BYTES 8192		   /* bytes that a get moves in a microsecond */
-#define AWAIT_MAX (1u << 20)	   /* a look lasts no longer than a get of so many bytes */
 #define AWAIT_YIELD_US 1	   /* a peer that has a processor polls within this time */
 #define SEND_BUDGET 16		   /* pieces sent in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
-#define REMOTE_PIECE (1024 * 1024) /* and of one from another host */
 #define MOVE_BUDGET 2		   /* pieces moved by get or put in one go */
 
 /* Which protocol --------------------------------------------------------------- */
@@ -31,7 +29,7 @@ static bool await_poll(struct tw_peer *p, uint32_t len)
 	const struct tw_provider *ops = p->link->provider;
 	uint64_t start = tw_clock(), now = start;
 	uint64_t yield = start + tw_clock_us(AWAIT_YIELD_US);
-	uint64_t end = yield + tw_clock_us(tw_min(len, AWAIT_MAX) / GET_BYTES);
+	uint64_t end = yield + tw_clock_us(tw_min(len, TW_RMA_MAX) / GET_BYTES);
 
 	if (!ops->polls || (p->vain_look && !ops->polls(p->link, p->vain_look)))
 		return false;
@@ -167,7 +165,7 @@ bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uin
 static bool get_piece(struct tw_peer *p, struct tw_req *r)
 {
 	struct iovec iov[TW_RMA_PIECES];
-	uint32_t most = tw_is_remote(p) ? REMOTE_PIECE : PIECE;
+	uint32_t most = tw_is_remote(p) ? TW_RMA_MAX : PIECE;
 	uint32_t want = tw_min(most, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;

@@ -26,6 +26,7 @@
 
 #define TW_MAX_OPEN 2048 /* slots of open endpoints of a process */
 #define TW_MAX_SEGMENTS 256
+#define TW_RMA_MAX (1u << 20) /* bytes of one put or get */
 /*
  * Bits of a request's handle: generation, number, slot of the endpoint. MX hands it out as a
  * pointer; with 32 bits a handle that is used after its request has ended may name a later one.

@@ -9,7 +9,6 @@
 #define LONG_MIN 16384	      /* bytes of a long one: allocating costs more than the copy */
 #define LONG_KEPT (32u << 20) /* bytes of long ones kept */
 #define LONG_TRIES 16	      /* entries of the spare list that are tried */
-#define TRIM_US 1000000	      /* memory not needed for so long is released */
 #define CHUNKS_KEPT 8	      /* of requests */
 
 _Static_assert(TW_SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
@@ -19,7 +18,7 @@ static void trim_later(struct tw_ep *ep)
 	if (ep->trim_at)
 		return;
 	ep->longs.fewest = 0;
-	ep->trim_at = tw_clock() + tw_clock_us(TRIM_US);
+	ep->trim_at = tw_clock() + tw_clock_us(TW_UNUSED_US);
 	tw_timer(&ep->host, ep->trim_at);
 }
 
@@ -99,7 +98,7 @@ uint64_t tw_trim_expire(struct tw_ep *ep, uint64_t now)
 	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
 	if (ep->iface->pool)
 		tw_pool_trim(ep->iface->pool, CHUNKS_KEPT);
-	ep->trim_at = l->n ? now + tw_clock_us(TRIM_US) : 0;
+	ep->trim_at = l->n ? now + tw_clock_us(TW_UNUSED_US) : 0;
 	return ep->trim_at;
 }
 

@@ -12,7 +12,6 @@
 #include "shmem/spin.h"
 #include "shmem/words.h"
 
-#define PIECE (1024 * 1024) /* bytes of one put or get */
 #define DELEGATE_MAX 4096u  /* bytes that the owner moves sooner than the kernel, if it polls */
 
 /* The arguments of an atomic, kept until it ends. */
@@ -195,7 +194,7 @@ static bool move_piece(struct tw_peer *p, struct tw_req *r)
 	bool by_owner = served(p, r);
 	struct iovec iov[TW_RMA_PIECES + 1];
 	uint32_t room = p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg), covered;
-	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
+	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : TW_RMA_MAX;
 	unsigned n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, TW_RMA_PIECES,
 				&covered);
 	enum tw_err err = TW_AGAIN;
