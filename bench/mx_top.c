@@ -377,20 +377,26 @@ static void metric_name(const char *label, char *name, size_t size)
 	name[n] = 0;
 }
 
-/* Another user may have chosen the program's name. */
+/* A text that another user may have chosen, as a part of a line. */
+static const char *metric_text(const char *from, char *text, size_t size)
+{
+	snprintf(text, size, "%s", from);
+	table_printable(text);
+	for (char *c = text; *c; c++)
+		if (*c == '"' || *c == '\\')
+			*c = '?';
+	return text;
+}
+
 static void metric_value(const struct scan_entry *e, const char *name, const char *suffix,
 			 uint64_t value)
 {
-	char program[17];
+	char program[sizeof e->program], interface[sizeof e->interface];
 
-	snprintf(program, sizeof program, "%s", e->program);
-	table_printable(program);
-	for (char *c = program; *c; c++)
-		if (*c == '"' || *c == '\\')
-			*c = '?';
 	printf("tagwire_%s%s{pid=\"%d\",program=\"%s\",interface=\"%s\",board=\"%u\","
 	       "endpoint=\"%u\"} %" PRIu64 "\n",
-	       name, suffix, (int)e->pid, program, e->interface, e->stats.board,
+	       name, suffix, (int)e->pid, metric_text(e->program, program, sizeof program),
+	       metric_text(e->interface, interface, sizeof interface), e->stats.board,
 	       e->stats.endpoint_id, value);
 }
 
