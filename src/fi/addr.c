@@ -120,6 +120,18 @@ int tw_fi_addr_print(uint32_t format, const struct tw_fi_addr *a, char *text, si
 	return snprintf(text, len, SCHEME "%012llx/%u", nic, a->endpoint_id);
 }
 
+bool tw_fi_addr_whole(uint32_t format, const void *from, size_t len)
+{
+	switch (format) {
+	case FI_ADDR_STR:
+		return memchr(from, 0, len);
+	case FI_SOCKADDR_IN:
+		return len >= sizeof(struct sockaddr_in);
+	default:
+		return len >= sizeof(struct tw_fi_addr);
+	}
+}
+
 int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_fi_addr *a)
 {
 	struct sockaddr_in in;

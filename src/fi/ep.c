@@ -403,7 +403,9 @@ static int wanted_id(const struct tw_fi_domain *d, const struct fi_info *info, u
 	int rc = 0;
 
 	if (info->src_addr && info->src_addrlen)
-		rc = tw_fi_addr_take(d->addr_format, info->src_addr, &used, &a);
+		rc = tw_fi_addr_whole(d->addr_format, info->src_addr, info->src_addrlen)
+			     ? tw_fi_addr_take(d->addr_format, info->src_addr, &used, &a)
+			     : -FI_EINVAL;
 	*id = a.endpoint_id;
 	return rc;
 }

@@ -362,6 +362,8 @@ enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, 
 int tw_fi_addr_print(uint32_t format, const struct tw_fi_addr *addr, char *text, size_t len);
 /* Of a host name, or an address as any of these strings, and a number of an endpoint. */
 int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *addr);
+/* Whether so many bytes hold an address of that format. */
+bool tw_fi_addr_whole(uint32_t format, const void *from, size_t len);
 /* Reads an address of a format, and how long it is. */
 int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_fi_addr *a);
 /* Copies an address out in a format. -FI_ETOOSMALL, and the length that is needed. */

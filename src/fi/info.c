@@ -277,10 +277,12 @@ static int set_addr(struct fi_info *info, const struct tw_fi_addr *a, void **add
 	return *addr ? tw_fi_addr_give(info->addr_format, a, *addr, len) : -FI_ENOMEM;
 }
 
-static int copy_addr(const void *from, size_t n, void **addr, size_t *len)
+static int copy_addr(uint32_t format, const void *from, size_t n, void **addr, size_t *len)
 {
 	if (!from || !n || *addr)
 		return 0;
+	if (!tw_fi_addr_whole(format, from, n))
+		return -FI_EINVAL;
 	*addr = malloc(n);
 	if (!*addr)
 		return -FI_ENOMEM;
@@ -310,11 +312,12 @@ static int set_addrs(struct fi_info *info, const struct tw_board *b, const char 
 			    : set_addr(info, &a, &info->dest_addr, &info->dest_addrlen);
 	}
 	if (rc == 0 && h)
-		rc = copy_addr(h->src_addr, h->src_addrlen, &info->src_addr, &info->src_addrlen);
+		rc = copy_addr(info->addr_format, h->src_addr, h->src_addrlen, &info->src_addr,
+			       &info->src_addrlen);
 	if (rc == 0 && !info->src_addr)
 		rc = set_addr(info, &any, &info->src_addr, &info->src_addrlen);
 	if (rc == 0 && h)
-		rc = copy_addr(h->dest_addr, h->dest_addrlen, &info->dest_addr,
+		rc = copy_addr(info->addr_format, h->dest_addr, h->dest_addrlen, &info->dest_addr,
 			       &info->dest_addrlen);
 	return rc;
 }

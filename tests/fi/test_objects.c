@@ -63,6 +63,8 @@ Test(fi_objects, hints)
 	REFUSED(h->domain_attr->av_type = 77);
 	REFUSED(h->domain_attr->control_progress = 77);
 	REFUSED(h->domain_attr->data_progress = 77);
+	REFUSED(h->src_addr = calloc(1, h->src_addrlen = 4));
+	REFUSED(h->dest_addr = calloc(1, h->dest_addrlen = 4));
 	TAKEN(h->domain_attr->control_progress = TW_LIBFABRIC_UNIFIED);
 	TAKEN(h->caps |= FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV);
 	TAKEN(h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_SAS);
@@ -157,6 +159,25 @@ Test(fi_objects, address_string)
 Test(fi_objects, address_inet)
 {
 	try_format(FI_SOCKADDR_IN, "fi_sockaddr_in://");
+}
+
+/* An address that is shorter than its format says is none. */
+Test(fi_objects, address_short)
+{
+	static const uint32_t formats[] = {FI_FORMAT_UNSPEC, FI_SOCKADDR_IN, FI_ADDR_STR};
+
+	for (unsigned i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+		struct fid_ep *ep;
+		struct fit t;
+
+		fit_open(&t, 1, "self,shm", (struct fit_how){.addr_format = formats[i]});
+		t.info->src_addrlen--;
+		fit_eq(fi_endpoint(t.domain, t.info, &ep, NULL), -FI_EINVAL);
+		t.info->src_addrlen++;
+		fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
+		fit_ok(fi_close(&ep->fid));
+		fit_close(&t);
+	}
 }
 
 Test(fi_objects, address_service)
