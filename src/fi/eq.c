@@ -19,7 +19,7 @@ struct event {
 
 static int eq_put(struct tw_fi_eq *eq, uint32_t event, bool error, const void *data, size_t len)
 {
-	struct event *v = malloc(sizeof(*v) + len);
+	struct event *v = len <= SIZE_MAX - sizeof(*v) ? malloc(sizeof(*v) + len) : NULL;
 
 	if (!v)
 		return -FI_ENOMEM;

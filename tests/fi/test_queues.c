@@ -473,6 +473,7 @@ Test(fi_queues, event_queue)
 	fit_open(&t, 1, "self,shm", (struct fit_how){0});
 	fit_ok(fi_eq_open(t.fabric, &attr, &eq, NULL));
 	fit_eq(fi_eq_read(eq, &event, &e, sizeof(e), 0), -FI_EAGAIN);
+	fit_eq(fi_eq_write(eq, FI_NOTIFY, &e, SIZE_MAX - 8, 0), -FI_ENOMEM);
 	fit_eq(fi_eq_write(eq, FI_NOTIFY, &e, sizeof(e), 0), sizeof(e));
 	fit_eq(fi_eq_read(eq, &event, &e, 1, 0), -FI_ETOOSMALL);
 	fit_eq(fi_eq_read(eq, &event, &e, sizeof(e), FI_PEEK), sizeof(e));
