@@ -180,7 +180,7 @@ struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoi
 		return NULL;
 	r->peer = NULL;
 	r->msg_len = 0;
-	r->other = (struct tw_addr){nic_id << 16 | endpoint_id, 0, 0xfffff};
+	r->other = (struct tw_addr){tw_where_at(nic_id, endpoint_id), 0, 0xfffff};
 	r->presented = key;
 	r->deadline = deadline;
 	return r;

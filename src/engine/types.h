@@ -71,6 +71,12 @@ static inline uint64_t tw_where(const struct tw_ident *i)
 	return i->nic_id << 16 | i->endpoint_id;
 }
 
+/* That a program asks for. A NIC id has 48 bits; a larger one is no NIC's, as 0 is not. */
+static inline uint64_t tw_where_at(uint64_t nic_id, uint32_t endpoint_id)
+{
+	return (nic_id >> 48 ? 0 : nic_id << 16) | endpoint_id;
+}
+
 enum tw_status {
 	TW_S_OK,
 	TW_S_TRUNCATED,

@@ -284,7 +284,7 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, const char *function, uint64_t nic_i
 	}
 	if (status == TW_S_OK)
 		return tw_mx_leave_fail(ep, function, rc);
-	tw_failure_text(text, sizeof(text), function, ep, nic_id << 16 | endpoint_id, status);
+	tw_failure_text(text, sizeof(text), function, ep, tw_where_at(nic_id, endpoint_id), status);
 	tw_leave(ep);
 	return tw_mx_handle(handler, text, rc);
 }

@@ -224,6 +224,7 @@ Test(mx_connect, arguments, .timeout = MXT_TIMEOUT)
 	refused(MX_NIC_NOT_FOUND, ep, MXT_NO_NIC, me.id, MXT_KEY, 10);
 	refused(MX_NIC_NOT_FOUND, ep, MXT_NO_NIC, me.id, MXT_KEY, MX_INFINITE);
 	refused(MX_NIC_NOT_FOUND, ep, 0, me.id, MXT_KEY, 10);
+	refused(MX_NIC_NOT_FOUND, ep, me.nic | 1ull << 48, me.id, MXT_KEY, 10);
 	refused(MX_BAD_ENDPOINT_ID, ep, me.nic, 1024, MXT_KEY, 10);
 	refused(MX_BAD_ENDPOINT_ID, ep, me.nic, MX_ANY_ENDPOINT, MXT_KEY, 10);
 	mxt_rc(MX_FAILURE, mx_connect(ep, me.nic, me.id, MXT_KEY, 10, NULL));

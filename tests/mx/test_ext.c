@@ -120,6 +120,9 @@ Test(mx_ext, iconnect_failures, .timeout = MXT_TIMEOUT)
 	mxt_eq(mxt_wait(ep, &req, MX_STATUS_ENDPOINT_CLOSED).match_info, 1);
 	req = iconnect(ep, no_nic, MXT_KEY, 2, NULL);
 	mxt_eq(mxt_wait(ep, &req, MX_STATUS_ENDPOINT_UNKNOWN).match_info, 2);
+	no_nic.nic = me.nic | 1ull << 48;
+	req = iconnect(ep, no_nic, MXT_KEY, 2, NULL);
+	mxt_wait(ep, &req, MX_STATUS_ENDPOINT_UNKNOWN);
 	req = iconnect(ep, bad_id, MXT_KEY, 3, &me);
 	mxt_check(mxt_wait(ep, &req, MX_STATUS_BAD_ENDPOINT).context == &me);
 	bad_id.id = MX_ANY_ENDPOINT;
