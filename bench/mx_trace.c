@@ -49,7 +49,7 @@ static void parse(struct options *o, int argc, char **argv)
 		CLI_TEXT("svg", &o->svg),
 		CLI_REAL("from", &o->from, 1e9),
 		CLI_REAL("for", &o->length, 1e9),
-		CLI_UINT("events", &o->events, 1024, 1 << 24),
+		CLI_UINT("events", &o->events, 1024, TW_TRACE_EVENTS_MOST),
 		CLI_OPTION("job", TEXT, &o->job, .letter = 'p'),
 		CLI_PID(&o->pid),
 		CLI_TEXT("dir", &o->dir),

@@ -44,7 +44,7 @@ static bool read_events(int fd, struct trace_ring *r)
 	struct tw_trace_event *all = trace_alloc(size, sizeof *all);
 
 	if (!read_at(fd, all, size * sizeof *all, sizeof(struct tw_trace_file)) ||
-	    !read_at(fd, &now, sizeof now, offsetof(struct tw_trace_file, head))) {
+	    !read_at(fd, &now, sizeof now, offsetof(struct tw_trace_file, head)) || now < end) {
 		free(all);
 		return false;
 	}
@@ -80,7 +80,7 @@ static bool read_ring(const char *path, struct trace_ring *r)
 		return false;
 	good = read_at(fd, &r->head, sizeof r->head, 0) && r->head.magic == TW_TRACE_MAGIC;
 	n = r->head.nevents;
-	good = good && n && !(n & (n - 1)) && r->head.per_us &&
+	good = good && n && n <= TW_TRACE_EVENTS_MOST && !(n & (n - 1)) && r->head.per_us &&
 	       (uint64_t)st.st_size >= sizeof r->head + n * sizeof(struct tw_trace_event) &&
 	       read_events(fd, r);
 	close(fd);

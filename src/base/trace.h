@@ -17,6 +17,7 @@
 #define TW_TRACE_SUFFIX ".trace" /* tagwire-PID-ENDPOINT-SESSION.trace */
 #define TW_TRACE_PEERS 4096	 /* of which the names are kept */
 #define TW_TRACE_THREADS 255
+#define TW_TRACE_EVENTS_MOST (1 << 24)
 
 enum tw_trace_kind {
 	TW_TRACE_NONE,
