@@ -158,11 +158,10 @@ static uint64_t where_of(const struct scan_entry *e)
 	return e->stats.nic_id << 16 | e->stats.endpoint_id;
 }
 
-static void read_endpoint(struct why_proc *p, unsigned index)
+static void read_endpoint(struct peek *m, struct why_proc *p, unsigned index)
 {
 	struct why_ep *ep = &p->eps[index];
 	unsigned waits = p->nwaits;
-	struct peek m = {.pid = p->pid};
 
 	ep->job = ep->e->stats.job;
 	ep->where = where_of(ep->e);
@@ -175,13 +174,13 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 		p->nwaits = waits;
 		free_endpoint(ep);
 		ep->access = WHY_READ;
-		if (why_engine(&m, p, ep, index)) {
-			read_fence(&m, p, index);
+		if (why_engine(m, p, ep, index)) {
+			read_fence(m, p, index);
 			return;
 		}
 	}
-	ep->access = m.denied ? WHY_DENIED : WHY_CHANGED;
-	p->denied |= m.denied;
+	ep->access = m->denied ? WHY_DENIED : WHY_CHANGED;
+	p->denied |= m->denied;
 }
 
 /* joined: it says itself that it is of the job. */
@@ -208,6 +207,7 @@ static void add_endpoints(struct why_facts *f)
 {
 	for (unsigned i = 0, n; i < f->scan.n; i += n) {
 		pid_t pid = f->scan.entries[i]->pid;
+		struct peek m = {.pid = pid};
 		struct why_proc *p;
 		bool joined = false;
 
@@ -222,7 +222,7 @@ static void add_endpoints(struct why_facts *f)
 		for (p->neps = 0; p->neps < n; p->neps++)
 			p->eps[p->neps].e = f->scan.entries[i + p->neps];
 		for (unsigned k = 0; k < n; k++)
-			read_endpoint(p, k);
+			read_endpoint(&m, p, k);
 	}
 }
 

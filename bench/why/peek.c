@@ -11,8 +11,9 @@ bool peek(struct peek *m, uint64_t at, void *to, size_t len)
 	struct iovec local = {to, len}, remote = {(void *)(uintptr_t)at, len};
 	ssize_t n;
 
-	if (!at || m->denied)
+	if (!at || m->denied || m->reads == PEEKS)
 		return false;
+	m->reads++;
 	n = process_vm_readv(m->pid, &local, 1, &remote, 1, 0);
 	if (n < 0 && (errno == EPERM || errno == ENOSYS))
 		m->denied = true;

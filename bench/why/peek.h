@@ -10,9 +10,12 @@
 
 struct tw_list;
 
+#define PEEKS (1u << 19) /* the lists of a hostile process have no end */
+
 struct peek {
 	pid_t pid;
-	bool denied; /* the system refused a read */
+	bool denied;	/* the system refused a read */
+	unsigned reads; /* so far, at most PEEKS */
 };
 
 /* In the other process. */
@@ -21,7 +24,7 @@ static inline uint64_t address(const void *p)
 	return (uintptr_t)p;
 }
 
-/* All of it, or false: there is no such memory, or no right to read it. */
+/* All of it, or false: there is no such memory, no right to read it, or no read is left. */
 bool peek(struct peek *m, uint64_t at, void *to, size_t len);
 
 /*

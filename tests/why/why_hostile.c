@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Other users' processes cannot stop mx_why: a segment that becomes shorter while it is read, pipes
- * in place of memory, and a name that would command the terminal.
+ * in place of memory, a name that would command the terminal, and lists without end.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "base/stats.h"
+#include "engine/layout.h"
 #include "lib/check.h"
 #include "lib/twt.h"
+#include "mcapi/node.h"
 #include "mrapi/mrapi_internal.h"
 
 #define NOBODY 65534
@@ -108,6 +110,40 @@ static int commands(void *arg, int fd)
 		pause();
 }
 
+/* An endpoint of MCAPI whose lists lead nowhere, each entry to itself. */
+static int endless(void *arg, int fd)
+{
+	static struct tw_match_head match = {.all = {&match.all, &match.all}};
+	static struct tw_slot_entry slot;
+	static struct tw_mcapi_mreq sent = {.state = TW_MCAPI_Q_DONE,
+					    .link = {&sent.link, &sent.link}};
+	static struct tw_mcapi_dest to = {.next = &to, .sends = {&sent.link, &sent.link}};
+	static struct tw_mcapi_node node;
+	static struct tw_ep ep = {.slot = &slot,
+				  .match = (struct tw_match *)&match,
+				  .owner = &node,
+				  .host.self = {.nic_id = 1, .endpoint_id = 1, .session = 1}};
+	int file = memfd_create(TW_STATS_NAME, 0);
+	struct tw_stats s = {.magic = TW_STATS_MAGIC,
+			     .size = sizeof(s),
+			     .pid = (uint32_t)getpid(),
+			     .nic_id = 1,
+			     .endpoint_id = 1,
+			     .session = 1,
+			     .layout = tw_layout(),
+			     .self = (uintptr_t)&ep,
+			     .interface = "mcapi"};
+
+	(void)arg;
+	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
+		node.dests[i] = &to;
+	check(write(file, &s, sizeof(s)) == sizeof(s));
+	be_another_user();
+	check(twt_put(fd, "y", 1) == 0);
+	for (;;)
+		pause();
+}
+
 /* It ends by itself, and prints nothing but text. */
 static void look(pid_t pid)
 {
@@ -151,5 +187,6 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	stands("a segment that becomes shorter", shrinks, ROUNDS);
 	stands("a name with commands", commands, 1);
+	stands("lists without end", endless, 1);
 	return stands("pipes", pipes, 1) ? 0 : 77;
 }
