@@ -230,14 +230,15 @@ static const struct why_peer *gone(const struct why_graph *g, const struct why_e
 	for (unsigned i = 0; i < ep->npeers; i++) {
 		const struct why_peer *p = &ep->peers[i];
 
-		if (p->where == ep->where ||
-		    (p->state == TW_PEER_NONE && (!is_unreached(p) || peer_of(ep, p->where) != p)))
+		if (p->where == ep->where)
 			continue;
 		if (p->state == TW_PEER_DOWN)
 			return p;
+		if (found)
+			continue;
 		/* One that was given up may have begun since; it need not connect by itself. */
-		if (!found &&
-		    (p->state == TW_PEER_NONE || why_owner(g->now, ep->job, p->where) < 0))
+		if (p->state == TW_PEER_NONE ? is_unreached(p) && peer_of(ep, p->where) == p
+					     : why_owner(g->now, ep->job, p->where) < 0)
 			found = p;
 	}
 	return found;
@@ -274,9 +275,8 @@ static const struct why_peer *lone_trouble(const struct why_ep *ep)
 }
 
 static struct choice from_any(const struct why_graph *g, const struct why_actor *a,
-			      const struct why_wait *w)
+			      const struct why_ep *ep)
 {
-	const struct why_ep *ep = &a->now->eps[w->ep];
 	struct choice c = {.next = WHY_NONE, .unreached = lone_trouble(ep)};
 	bool connected = is_connected(g, ep);
 	const struct why_peer *p = c.unreached;
@@ -377,8 +377,14 @@ static void share_ranks(struct why_graph *g, struct why_actor *a)
 	}
 }
 
+/* The last choice of a receive from any: all receives of an endpoint have one. */
+struct any {
+	const struct why_ep *of;
+	struct choice c;
+};
+
 static struct choice choose(const struct why_graph *g, const struct why_actor *a,
-			    const struct why_wait *w)
+			    const struct why_wait *w, struct any *any)
 {
 	struct choice c = {.next = WHY_NONE, .candidates = 1};
 	const struct why_ep *ep;
@@ -392,9 +398,11 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 	/* Any node may connect it, and none that is seen waits to. */
 	if (w->kind == WHY_BIND)
 		return c.score = 65, c;
-	if (!w->to)
-		return from_any(g, a, w);
 	ep = &a->now->eps[w->ep];
+	if (!w->to && any->of != ep)
+		*any = (struct any){ep, from_any(g, a, ep)};
+	if (!w->to)
+		return any->c;
 	p = peer_of(ep, w->to);
 	unreached = p && is_unreached(p);
 	/* One that was given up may still connect by itself; else it matters not what it does. */
@@ -411,11 +419,12 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 
 static void decide(const struct why_graph *g, struct why_actor *a)
 {
+	struct any any = {.of = NULL};
 	unsigned best = 0;
 
 	for (unsigned i = 0; i < a->now->nwaits; i++) {
 		struct why_wait *w = &a->now->waits[i];
-		struct choice c = choose(g, a, w);
+		struct choice c = choose(g, a, w, &any);
 
 		w->age = a->now->since;
 		if (c.score < best || (c.score == best && a->wait && w->order >= a->wait->order))

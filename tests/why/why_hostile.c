@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Other users' processes cannot stop mx_why: a segment that becomes shorter while it is read, pipes
- * in place of memory, a name that would command the terminal, and lists without end.
+ * in place of memory, a name that would command the terminal, lists without end, a crowd of peers.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -26,6 +26,8 @@
 #define NOBODY 65534
 #define ROUNDS 20
 #define SEGMENT "tagwire-mrapi"
+#define PENDING 4096u
+#define PEERS 65536u
 
 static void be_another_user(void)
 {
@@ -110,19 +112,11 @@ static int commands(void *arg, int fd)
 		pause();
 }
 
-/* An endpoint of MCAPI whose lists lead nowhere, each entry to itself. */
-static int endless(void *arg, int fd)
+/* Shows the endpoint, whatever else it says. */
+static void show(struct tw_ep *ep, const char *interface)
 {
 	static struct tw_match_head match = {.all = {&match.all, &match.all}};
 	static struct tw_slot_entry slot;
-	static struct tw_mcapi_mreq sent = {.state = TW_MCAPI_Q_DONE,
-					    .link = {&sent.link, &sent.link}};
-	static struct tw_mcapi_dest to = {.next = &to, .sends = {&sent.link, &sent.link}};
-	static struct tw_mcapi_node node;
-	static struct tw_ep ep = {.slot = &slot,
-				  .match = (struct tw_match *)&match,
-				  .owner = &node,
-				  .host.self = {.nic_id = 1, .endpoint_id = 1, .session = 1}};
 	int file = memfd_create(TW_STATS_NAME, 0);
 	struct tw_stats s = {.magic = TW_STATS_MAGIC,
 			     .size = sizeof(s),
@@ -131,13 +125,58 @@ static int endless(void *arg, int fd)
 			     .endpoint_id = 1,
 			     .session = 1,
 			     .layout = tw_layout(),
-			     .self = (uintptr_t)&ep,
-			     .interface = "mcapi"};
+			     .self = (uintptr_t)ep};
+
+	strcpy(s.interface, interface);
+	ep->slot = &slot;
+	ep->match = (struct tw_match *)&match;
+	ep->host.self = (struct tw_ident){.nic_id = 1, .endpoint_id = 1, .session = 1};
+	check(write(file, &s, sizeof(s)) == sizeof(s));
+}
+
+/* The lists of an MCAPI node, each entry of which leads to itself. */
+static int endless(void *arg, int fd)
+{
+	static struct tw_mcapi_mreq sent = {.state = TW_MCAPI_Q_DONE,
+					    .link = {&sent.link, &sent.link}};
+	static struct tw_mcapi_dest to = {.next = &to, .sends = {&sent.link, &sent.link}};
+	static struct tw_mcapi_node node;
+	static struct tw_ep ep = {.owner = &node};
 
 	(void)arg;
 	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
 		node.dests[i] = &to;
-	check(write(file, &s, sizeof(s)) == sizeof(s));
+	show(&ep, "mcapi");
+	be_another_user();
+	check(twt_put(fd, "y", 1) == 0);
+	for (;;)
+		pause();
+}
+
+/* Many receives from any of many peers, none of which was reached. */
+static int crowded(void *arg, int fd)
+{
+	static struct tw_req reqs[PENDING];
+	static char *chunks[PENDING / TW_POOL_CHUNK];
+	static struct tw_ep ep = {.reqs = {.chunks = chunks, .nchunks = PENDING / TW_POOL_CHUNK},
+				  .nwaiting = 1};
+	static struct tw_peer peer = {
+		.ep = &ep, .addr.where = 7 << 16, .state = TW_PEER_NONE, .why = TW_S_TIMEOUT};
+	static struct tw_peer *peers[PEERS];
+
+	(void)arg;
+	for (unsigned i = 0; i < PENDING; i++) {
+		chunks[i / TW_POOL_CHUNK] = (char *)&reqs[i / TW_POOL_CHUNK * TW_POOL_CHUNK];
+		reqs[i] = (struct tw_req){.obj = {.index = i, .gen = 1},
+					  .outcome = 1,
+					  .kind = TW_RECV,
+					  .flags = TW_R_POSTED};
+	}
+	for (unsigned i = 0; i < PEERS; i++)
+		peers[i] = &peer;
+	ep.peers = peers;
+	ep.npeers = PEERS;
+	show(&ep, "mx");
 	be_another_user();
 	check(twt_put(fd, "y", 1) == 0);
 	for (;;)
@@ -188,5 +227,6 @@ int main(void)
 	stands("a segment that becomes shorter", shrinks, ROUNDS);
 	stands("a name with commands", commands, 1);
 	stands("lists without end", endless, 1);
+	stands("a crowd of peers", crowded, 1);
 	return stands("pipes", pipes, 1) ? 0 : 77;
 }
