@@ -104,6 +104,29 @@ Test(mrapi_callback, calls_back)
 	mr_down();
 }
 
+/* What it has locked with a word ends with its thread, which ends amid the node's finalize. */
+static void lock_word(mrapi_event_t event)
+{
+	static uint32_t word;
+
+	(void)event;
+	mr_ok(mrapi_atomic_lock(NULL, &word, NULL, sizeof(word), &mr_st));
+	mr_ok(mrapi_atomic_release(NULL, &word, sizeof(word), &mr_st));
+	atomic_fetch_add(&called, 1);
+}
+
+Test(mrapi_callback, locks_a_word)
+{
+	struct mr_peer p;
+
+	mr_up(MR_NODE);
+	mr_ok(mrapi_resource_register_callback(MRAPI_EVENT_NODE_JOINED, 1, lock_word, &mr_st));
+	mr_peer(&p, MR_THREAD, 1);
+	wait_until(&called, 1);
+	mr_peer_end(&p);
+	mr_down();
+}
+
 /* A callback belongs to the node that registered it */
 
 static atomic_int of_node[MR_NODE + 1], elsewhere;

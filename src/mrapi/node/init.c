@@ -116,6 +116,9 @@ static void mrapi_init_thread_ended(void *unused)
 
 	(void)unused;
 	tw_mrapi_atomic_end();
+	/* The callback thread ends while the process's last node waits for it, with the mutex. */
+	if (tw_mrapi_self.as.me == 0)
+		return;
 	tw_mrapi_lock(&mutex);
 	if (tw_mrapi.nodes > 0 && still_self()) {
 		owner = tw_mrapi_self.as;
