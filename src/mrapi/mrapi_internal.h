@@ -211,6 +211,9 @@ uint32_t tw_mrapi_table_unreported(enum tw_mrapi_kind *kind, uint32_t *id);
 /* The end of that object has been reported. */
 void tw_mrapi_table_reported(enum tw_mrapi_kind kind, uint32_t handle);
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind);
+/* Waits for creates of nodes that have ended: nobody else would free what they have claimed. */
+void tw_mrapi_creates_end(void);
+void tw_mrapi_creates_forked(void);
 /* The object in that slot, live or not. */
 struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot);
 /* The status of a stale handle: *_DELETED or *_INVALID. */

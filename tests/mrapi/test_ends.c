@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A node ends beside a call of another thread or process, at a moment that the test chooses. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@ TestSuite(mrapi_ends, .init = twc_job, .timeout = MR_TIMEOUT);
 
 /* -------------------------------------------- moments, where the library calls the system */
 
-static _Thread_local void (*in_spin)(void), (*in_wake)(void);
+static _Thread_local void (*in_spin)(void), (*in_wake)(void), (*in_fill)(void);
 
 static void once(void (**fn)(void))
 {
@@ -49,6 +50,9 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 	va_end(ap);
 	if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAKE)
 		once(&in_wake);
+	/* Before it gets its pages, shared memory frees what a dead process may have left. */
+	if (number == SYS_fallocate && (a[1] & FALLOC_FL_PUNCH_HOLE))
+		once(&in_fill);
 	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -412,4 +416,42 @@ Test(mrapi_ends, room_for_one)
 				mr_ok(mrapi_shmem_delete(c[k].h, &mr_st));
 	}
 	mr_down();
+}
+
+static void stop_for_a_while(void)
+{
+	atomic_store(&there, 1);
+	twc_sleep(5 * MR_SHORT);
+}
+
+static void create_until_ended(void *unused)
+{
+	(void)unused;
+	in_fill = stop_for_a_while;
+	mr_is(MRAPI_ERR_NODE_NOTINIT, mrapi_shmem_create(1, SIZE, NULL, 0, NULL, &mr_st));
+}
+
+static void create_instead(void *unused)
+{
+	(void)unused;
+	mr_ok(mrapi_shmem_delete(mr_val(mrapi_shmem_create(1, SIZE, NULL, 0, NULL, &mr_st)),
+				 &mr_st));
+}
+
+/* Nothing of it stays in the job when the process has left that. */
+Test(mrapi_ends, beside_a_create)
+{
+	struct mr_peer other;
+	struct twc_thread t;
+
+	if (sizeof(void *) < 8)
+		cr_skip_test("the system is called otherwise");
+	mr_peer(&other, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	twc_start(&t, create_until_ended, NULL);
+	await_there();
+	mr_down();
+	mr_do(&other, create_instead, NULL);
+	twc_join(&t);
+	mr_peer_end(&other);
 }

@@ -106,6 +106,7 @@ static void mrapi_init_end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_wait_abort(0);
 	tw_mrapi_movers_end();
 	tw_mrapi_net_stop();
+	tw_mrapi_creates_end();
 	tw_mrapi_leave();
 	tw_settings_end();
 }
@@ -146,6 +147,7 @@ static void mrapi_init_forked(void)
 	tw_mrapi_rmem_forked();
 	tw_mrapi_net_forked();
 	tw_mrapi_shmem_forked();
+	tw_mrapi_creates_forked();
 	tw_mrapi_atomic_end();
 	tw_mrapi_admin_forked();
 	tw_fds_forked();

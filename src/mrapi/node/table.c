@@ -333,6 +333,22 @@ void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 	}
 }
 
+/* Creates of this process that have claimed an object, and make it known or free it. */
+static _Atomic(unsigned) creating;
+
+void tw_mrapi_creates_end(void)
+{
+	uint64_t since = 0;
+
+	while (atomic_load(&creating))
+		tw_back_off(&since);
+}
+
+void tw_mrapi_creates_forked(void)
+{
+	atomic_store(&creating, 0);
+}
+
 /*
  * Makes a claimed object known, once it has its pages, which takes long, or the other hosts agree
  * to its id.
@@ -370,7 +386,7 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
 				   const void *arg, uint32_t *handle)
 {
-	bool claimed = kind == TW_MRAPI_SHMEM || tw_mrapi_remote_hosts();
+	bool claimed = kind == TW_MRAPI_SHMEM || tw_mrapi_remote_hosts(), claims;
 	struct tw_mrapi_obj *o = NULL;
 	mrapi_status_t status;
 
@@ -386,9 +402,12 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 			o->there = claimed ? tw_mrapi.proc + 1 : 0;
 			*handle = tw_mrapi_table_publish(kind, o, flags, tw_mrapi_node(me)->domain);
 		}
+		claims = status == MRAPI_SUCCESS && claimed;
+		atomic_fetch_add(&creating, claims);
 		tw_mrapi_admin_unlock();
-		if (status == MRAPI_SUCCESS && claimed)
+		if (claims)
 			status = table_confirm(me, o, arg, handle);
+		atomic_fetch_sub(&creating, claims);
 	} while (status == MRAPI_EXISTS && id == MRAPI_MUTEX_ID_ANY);
 	return status;
 }
