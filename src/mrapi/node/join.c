@@ -191,10 +191,13 @@ static void join_refused(const char *what, int err)
 	tw_log(TW_LOG_ERROR, "mrapi: cannot join the job: %s: %s%s", what, strerror(err), more);
 }
 
-static mrapi_status_t join_locked(void)
+/*
+ * Has the segment, and this process's slot in it. Until then no thread is in the admin lock, a late
+ * one of a node that has ended: the lock of a new segment would not name this member.
+ */
+static mrapi_status_t join_segment(struct tw_sock_listener *listener)
 {
 	uint64_t end = tw_clock() + tw_clock_us(1000 * JOIN_MS);
-	struct tw_sock_listener listener;
 	int err = tw_mrapi_find_segment();
 
 	/* A member that dies or leaves may have dropped the request. */
@@ -208,19 +211,36 @@ static mrapi_status_t join_locked(void)
 			     err);
 		return MRAPI_ENO_INIT;
 	}
-	err = claim_slot(&listener);
-	if (err) {
-		join_refused(err == ENOSPC ? "it has as many processes as it can have"
-					   : "no place in it is to be had",
-			     err);
-		goto fail;
-	}
+	err = claim_slot(listener);
+	if (!err)
+		return MRAPI_SUCCESS;
+	join_refused(err == ENOSPC ? "it has as many processes as it can have"
+				   : "no place in it is to be had",
+		     err);
+	tw_mrapi_leave_segment();
+	return MRAPI_ENO_INIT;
+}
+
+static mrapi_status_t join_locked(void)
+{
+	struct tw_sock_listener listener;
+	mrapi_status_t status;
+	int err;
+
+	tw_mrapi_admin_block();
+	status = join_segment(&listener);
+	tw_mrapi_admin_unblock();
+	if (status != MRAPI_SUCCESS)
+		return status;
 	err = tw_mrapi_service_start(&listener);
 	if (err) {
 		join_refused("cannot start a thread", err);
 		tw_sock_listen_end(&listener);
+		tw_mrapi_admin_block();
 		join_set_state(TW_MRAPI_FREE);
-		goto fail;
+		tw_mrapi_leave_segment();
+		tw_mrapi_admin_unblock();
+		return MRAPI_ENO_INIT;
 	}
 	err = join_announce(tw_clock() + tw_clock_us(1000 * JOIN_MS));
 	if (err) {
@@ -230,12 +250,6 @@ static mrapi_status_t join_locked(void)
 	}
 	join_set_state(TW_MRAPI_LIVE);
 	return MRAPI_SUCCESS;
-
-fail:
-	tw_mrapi_admin_block();
-	tw_mrapi_leave_segment();
-	tw_mrapi_admin_unblock();
-	return MRAPI_ENO_INIT;
 }
 
 mrapi_status_t tw_mrapi_join(void)
