@@ -3,6 +3,8 @@
  * A slot has another memory, or another process, by now: nothing is left of what was there before.
  */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +121,16 @@ static _Atomic(uint32_t) *state;
 static char *data;
 static uint32_t seen;
 
+/* Of this process's first buffer. */
+static void map_state(void)
+{
+	uint64_t before = tw_mrapi.proc * TW_MRAPI_BOUNCE_SLOTS + 1ull;
+
+	state = tw_mrapi_arena_map(tw_mrapi.seg->arena_size - before * TW_MRAPI_BOUNCE,
+				   TW_MRAPI_BOUNCE, 0, false);
+	cr_assert_not_null(state);
+}
+
 /* The request is being written. */
 static void look(int sig)
 {
@@ -130,7 +142,8 @@ static void look(int sig)
 /* A process has died after its request, which the owner has not read yet, and this one follows. */
 Test(mrapi_slots, request_of_a_dead_process, .timeout = TWT_TIMEOUT)
 {
-	struct tw_mrapi_client c = {.r = calloc(1, sizeof(*c.r)), .proc = OWNER, .handle = 1};
+	struct tw_mrapi_client c = {
+		.r = calloc(1, sizeof(*c.r)), .proc = OWNER, .who = OWNER, .handle = 1};
 	struct tw_mrapi_move m = {.write = true, .bytes = 8, .n = 1};
 	struct sigaction sa = {.sa_handler = look};
 	mrapi_status_t st;
@@ -139,11 +152,7 @@ Test(mrapi_slots, request_of_a_dead_process, .timeout = TWT_TIMEOUT)
 	mrapi_kit_up(7);
 	m.local = data = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq(data, MAP_FAILED);
-	state = tw_mrapi_arena_map(tw_mrapi.seg->arena_size -
-					   (tw_mrapi.proc * TW_MRAPI_BOUNCE_SLOTS + 1ull) *
-						   TW_MRAPI_BOUNCE,
-				   TW_MRAPI_BOUNCE, 0, false);
-	cr_assert_not_null(state);
+	map_state();
 	atomic_store(state, OWNER << 8 | REQUESTED);
 	sigaction(SIGSEGV, &sa, NULL);
 	seen = REQUESTED;
@@ -153,4 +162,63 @@ Test(mrapi_slots, request_of_a_dead_process, .timeout = TWT_TIMEOUT)
 	free(c.r);
 	mrapi_finalize(&st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
+}
+
+#define SERVED 2u
+#define SLOT 1u /* of a process that has died, the first in it, and of its successor */
+
+static int has_its_slot(void *unused, int fd)
+{
+	mrapi_status_t st;
+	mrapi_info_t info;
+	char byte;
+
+	(void)unused;
+	if (twt_get(fd, &byte, 1) < 0)
+		return 1;
+	mrapi_initialize(1, 8, NULL, &info, &st);
+	twt_put(fd, &byte, 1);
+	twt_get(fd, &byte, 1);
+	mrapi_finalize(&st);
+	return st != MRAPI_SUCCESS;
+}
+
+/* The owner begins to serve the request. */
+static void *serves(void *unused)
+{
+	(void)unused;
+	while (atomic_load(state) != (SLOT << 8 | REQUESTED))
+		sched_yield();
+	atomic_store(state, SLOT << 8 | SERVED);
+	return NULL;
+}
+
+/* Amid which it has died: nobody replies, though the slot has a process. */
+Test(mrapi_slots, served_by_a_dead_process, .timeout = TWT_TIMEOUT)
+{
+	struct tw_mrapi_client c = {
+		.r = calloc(1, sizeof(*c.r)), .proc = SLOT, .who = SLOT, .handle = 1};
+	char data[8] = "", byte = 0;
+	struct tw_mrapi_move m = {.write = true, .local = data, .bytes = sizeof(data), .n = 1};
+	struct twt_child child;
+	pthread_t thread;
+	mrapi_status_t st;
+
+	mrapi_kit_job("served");
+	twt_spawn(&child, has_its_slot, NULL);
+	mrapi_kit_up(7);
+	cr_assert(twt_put(child.fd, &byte, 1) == 0 && twt_get(child.fd, &byte, 1) == 0);
+	cr_assert_eq(tw_mrapi_state(&tw_mrapi.seg->proc[SLOT]), TW_MRAPI_LIVE);
+	map_state();
+	/* This process's predecessor has died, too. */
+	atomic_store(state, SLOT << 8 | SERVED);
+	cr_assert_eq(pthread_create(&thread, NULL, serves, NULL), 0);
+	cr_assert_eq(tw_mrapi_path_served.move(&c, &m), MRAPI_ERR_RMEM_INVALID);
+	pthread_join(thread, NULL);
+	munmap((void *)(uintptr_t)state, TW_MRAPI_BOUNCE);
+	free(c.r);
+	mrapi_finalize(&st);
+	cr_assert_eq(st, MRAPI_SUCCESS);
+	close(child.fd);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 }

@@ -70,6 +70,7 @@ struct tw_mrapi_client {
 	struct tw_member *owner;	  /* on another host; else NULL. Under the endpoint's lock */
 	_Atomic(uint32_t) there;  /* the handle there; 0: the connection to it is lost */
 	uint32_t proc;			/* the owner's */
+	uint32_t who;			/* the owner: see move.c */
 	pid_t pid;
 	_Atomic(uint64_t) alive_at; /* path vm: tw_clock() when the owner was seen alive */
 	_Atomic(const struct tw_mrapi_path *) path;
@@ -91,6 +92,8 @@ struct tw_mrapi_path {
 	mrapi_status_t (*move)(struct tw_mrapi_client *c, const struct tw_mrapi_move *m);
 };
 
+/* The owner of what a client is opened for. */
+void tw_mrapi_path_to(struct tw_mrapi_client *c, uint32_t proc);
 bool tw_mrapi_path_open(struct tw_mrapi_client *c);
 mrapi_status_t tw_mrapi_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m);
 /* In order of preference. */

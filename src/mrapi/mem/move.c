@@ -16,6 +16,8 @@
 #include "mrapi/mem/memory.h"
 #include "shmem/remote.h"
 
+#define WHO_MASK 0xffffffu /* a bounce has it beside its state */
+
 static const struct tw_mrapi_path *const paths[] = {&tw_mrapi_path_direct, &tw_mrapi_path_vm,
 						    &tw_mrapi_path_served, &tw_mrapi_path_network};
 
@@ -102,6 +104,29 @@ static void copy_pieces(char *to, uint32_t to_stride, const char *from, uint32_t
 {
 	for (uint32_t i = 0; i < n; i++, to += to_stride, from += from_stride)
 		tw_copy(to, from, bytes);
+}
+
+/* A process: not a later one that has its slot. */
+static uint32_t move_who(uint32_t proc)
+{
+	uint32_t incarnation = (uint32_t)(atomic_load(&tw_mrapi.seg->proc[proc].life) >> 8);
+
+	return (incarnation * TW_MRAPI_PROCS + proc) & WHO_MASK;
+}
+
+static bool move_gone(uint32_t who)
+{
+	uint32_t proc = who % TW_MRAPI_PROCS;
+
+	return move_who(proc) != who || tw_mrapi_gone(proc);
+}
+
+void tw_mrapi_path_to(struct tw_mrapi_client *c, uint32_t proc)
+{
+	c->proc = proc;
+	c->who = move_who(proc);
+	c->pid = tw_mrapi_pid_of(proc);
+	atomic_store_explicit(&c->alive_at, 0, memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------- direct */
@@ -201,7 +226,7 @@ static bool vm_alive(struct tw_mrapi_client *c)
 	if (now - atomic_load_explicit(&c->alive_at, memory_order_relaxed) <
 	    tw_clock_us(TW_REMOTE_ALIVE_US))
 		return true;
-	if (tw_mrapi_gone(c->proc))
+	if (move_gone(c->who))
 		return false;
 	atomic_store_explicit(&c->alive_at, now, memory_order_relaxed);
 	return true;
@@ -243,14 +268,14 @@ struct bounce {
 _Static_assert(sizeof(struct bounce) == 64, "wire format");
 
 /*
- * The two in the middle have the owner's slot in the upper bits. While it is SERVED the owner
+ * The two in the middle have in the upper bits who the owner is. While it is SERVED the owner
  * copies, and nobody else uses the buffer.
  */
 enum { IDLE, REQUESTED, SERVED, REPLIED };
 
-static uint32_t of_owner(uint32_t state, uint32_t proc)
+static uint32_t of_owner(uint32_t state, uint32_t who)
 {
-	return proc << 8 | state;
+	return who << 8 | state;
 }
 
 #define PART (TW_MRAPI_BOUNCE - sizeof(struct bounce))
@@ -301,9 +326,9 @@ static uint32_t move_take_slot(void)
  */
 static bool take_over(struct bounce *b)
 {
-	uint32_t state = atomic_load(&b->state), owner = state >> 8;
+	uint32_t state = atomic_load(&b->state);
 
-	if ((state & 0xff) == SERVED && owner != tw_mrapi.proc && !tw_mrapi_gone(owner))
+	if ((state & 0xff) == SERVED && !move_gone(state >> 8))
 		return false;
 	/* [bounce] */
 	return atomic_compare_exchange_strong(&b->state, &state, IDLE);
@@ -328,11 +353,11 @@ static struct bounce *bounce_begin(uint32_t slot)
 /* Takes a request back; false: the owner replies in a moment, or has. */
 static bool take_back(const struct tw_mrapi_client *c, struct bounce *b)
 {
-	uint32_t was = of_owner(REQUESTED, c->proc);
+	uint32_t was = of_owner(REQUESTED, c->who);
 
 	/* [bounce] */
 	return atomic_compare_exchange_strong(&b->state, &was, IDLE) ||
-	       (was != REPLIED && tw_mrapi_gone(c->proc));
+	       (was != REPLIED && move_gone(c->who));
 }
 
 static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, struct bounce *b)
@@ -345,10 +370,10 @@ static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, s
 
 	b->handle = c->handle;
 	/* [bounce] */
-	atomic_store(&b->state, of_owner(REQUESTED, c->proc));
+	atomic_store(&b->state, of_owner(REQUESTED, c->who));
 	/* The owner may not have accepted a new member's connection yet. */
 	while (!tw_mrapi_send(c->proc, &ask)) {
-		if ((!tw_mrapi_client_valid(c) || tw_mrapi_gone(c->proc)) && take_back(c, b))
+		if ((!tw_mrapi_client_valid(c) || move_gone(c->who)) && take_back(c, b))
 			return MRAPI_ERR_RMEM_INVALID;
 		tw_sys_sleep_us(CONNECT_US);
 	}
@@ -453,14 +478,14 @@ static mrapi_status_t move_serve(struct bounce *b)
 void tw_mrapi_serve(uint32_t from, uint32_t slot)
 {
 	struct bounce *b = bounce_map(from, slot);
-	uint32_t asked = of_owner(REQUESTED, tw_mrapi.proc);
+	uint32_t me = move_who(tw_mrapi.proc), asked = of_owner(REQUESTED, me);
 
 	if (!b)
 		return;
 	tw_mrapi_lock(&serving);
 	/* A requester that gave up may have reused the buffer for another owner. */
 	/* [bounce] */
-	if (atomic_compare_exchange_strong(&b->state, &asked, of_owner(SERVED, tw_mrapi.proc))) {
+	if (atomic_compare_exchange_strong(&b->state, &asked, of_owner(SERVED, me))) {
 		b->status = move_serve(b);
 		/* [bounce] */
 		atomic_store(&b->state, REPLIED);

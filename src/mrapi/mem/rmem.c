@@ -217,9 +217,7 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 		if (status != MRAPI_SUCCESS)
 			return status;
 	} else {
-		c->proc = tw_mrapi_node(r->owner)->proc;
-		c->pid = tw_mrapi_pid_of(c->proc);
-		atomic_store_explicit(&c->alive_at, 0, memory_order_relaxed);
+		tw_mrapi_path_to(c, tw_mrapi_node(r->owner)->proc);
 	}
 	if (!tw_mrapi_path_open(c))
 		return MRAPI_ERR_NOT_SUPPORTED;

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 16u
+#define TW_MRAPI_VERSION 17u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
