@@ -422,8 +422,9 @@ enum tw_err tw_ep_leave_behind(uint64_t handle)
 		if (ep->provs[i].ops->hide)
 			ep->provs[i].ops->hide(ep->provs[i].instance);
 	s->name = 0;
-	atomic_store(&s->left, true);
 	tw_wake_closed(ep);
+	/* From here on another thread may end it. */
+	atomic_store(&s->left, true);
 	tw_service_finish(s);
 	return TW_OK;
 }

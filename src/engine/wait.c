@@ -255,10 +255,11 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 		tw_service_resume(ep->slot);
 	ep->nwaiting--;
 	waits = here.outer;
-	if (tw_unlikely(ep->closing) && atomic_load(&ep->slot->left)) {
+	if (tw_unlikely(ep->closing)) {
 		/* Once more, as the handler that closed it may have had no lock. */
 		tw_wake_closed(ep);
-		tw_service_finish(ep->slot);
+		if (atomic_load(&ep->slot->left))
+			tw_service_finish(ep->slot);
 	}
 	return why;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread comes back to an endpoint that was busy. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -139,6 +142,50 @@ Test(service, ended_without_a_bias, .timeout = TWT_TIMEOUT)
 	cr_assert(tw_ep_finish(s));
 	cr_assert(tw_ep_finish(s));
 	cr_assert_eq(atomic_load(&s->lock.owner), 0u);
+	tw_end();
+}
+
+/* Another thread, whenever the one that leaves it behind calls the system. */
+static struct tw_slot_entry *finished;
+static bool ended_early;
+
+/* Reads six arguments, however many there are. */
+__attribute__((no_sanitize("address"))) long syscall(long number, ...)
+{
+	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"), a[6];
+	struct tw_slot_entry *s = finished;
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (s && number == SYS_futex) {
+		finished = NULL;
+		tw_ep_finish(s);
+		ended_early |= !s->ep;
+		finished = s;
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* It is not ended, and freed, by another thread while this one wakes those who wait. */
+Test(service, left_behind_after_its_last_use, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	struct tw_slot_entry *s;
+	uint64_t handle;
+
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	begin();
+	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
+	s = tw_slot_of(handle);
+	finished = s;
+	cr_assert_eq(tw_ep_leave_behind(handle), TW_OK);
+	finished = NULL;
+	cr_assert(!ended_early);
+	cr_assert(tw_ep_finish(s));
+	cr_assert_null(s->ep);
 	tw_end();
 }
 
