@@ -64,8 +64,11 @@ bool tw_settings_begin(void)
 
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return false;
-	good = users || environment_read();
-	users += good;
+	good = tw_join_users(&users);
+	if (!good) {
+		good = environment_read();
+		users += good;
+	}
 	tw_at_fork(&registered, environment_forked);
 	tw_mutex_unlock_once(&mutex, &inside);
 	return good;

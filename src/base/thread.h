@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -30,6 +31,16 @@ static inline void tw_at_fork(bool *registered, void (*child)(void))
 	if (!*registered)
 		pthread_atfork(NULL, NULL, child);
 	*registered = true;
+}
+
+/* One user more, beside others, of whom the last may end at any time. False: there is none. */
+static inline bool tw_join_users(_Atomic(unsigned) *users)
+{
+	unsigned n = *users;
+
+	while (n && !atomic_compare_exchange_weak(users, &n, n + 1))
+		;
+	return n;
 }
 
 /*

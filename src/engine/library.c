@@ -44,9 +44,10 @@ enum tw_err tw_begin(void)
 
 	if (!tw_mutex_lock_once(&mutex, &inside))
 		return TW_AGAIN;
-	if (users == 0)
+	if (!tw_join_users(&users)) {
 		err = library_begin();
-	users += err == TW_OK;
+		users += err == TW_OK;
+	}
 	tw_mutex_unlock_once(&mutex, &inside);
 	return err;
 }

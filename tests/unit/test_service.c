@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -293,4 +294,33 @@ Test(service, fork_beside_a_check_of_a_free_slot, .timeout = TWT_TIMEOUT)
 	twt_spawn(&child, opens_in_child, tw_slot_of(handle));
 	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 	tw_end();
+}
+
+static void *begins_and_ends(void *unused)
+{
+	double end = twt_now() + 3;
+
+	while (twt_now() < end)
+		if (tw_begin() == TW_OK)
+			tw_end();
+	return unused;
+}
+
+/* An interface may begin in one thread while another ends in a second one. */
+Test(service, users_are_counted, .timeout = TWT_TIMEOUT)
+{
+	static const char *const sizes[] = {"4096", "8192"};
+	pthread_t threads[4];
+
+	for (unsigned i = 0; i < tw_countof(threads); i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, begins_and_ends, NULL), 0);
+	for (unsigned i = 0; i < tw_countof(threads); i++)
+		pthread_join(threads[i], NULL);
+	/* Nobody is left: the first to begin reads the settings. */
+	for (unsigned i = 0; i < tw_countof(sizes); i++) {
+		setenv("TAGWIRE_EAGER_MAX", sizes[i], 1);
+		cr_assert_eq(tw_begin(), TW_OK);
+		cr_assert_eq(tw_settings.eager_max, (uint32_t)atoi(sizes[i]));
+		tw_end();
+	}
 }
