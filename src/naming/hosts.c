@@ -148,6 +148,16 @@ static bool host_line(FILE *f, char line[HOST_LINE], bool *fits)
 	return c != EOF || n;
 }
 
+/* An endpoint that was left behind may still look for one. */
+static void hosts_forget(void)
+{
+	tw_mutex_lock(&mutex);
+	free(known);
+	known = NULL;
+	nknown = nfixed = oldest = 0;
+	tw_mutex_unlock(&mutex);
+}
+
 enum tw_err tw_hosts_load(const char *path)
 {
 	char line[HOST_LINE];
@@ -157,9 +167,7 @@ enum tw_err tw_hosts_load(const char *path)
 	bool fits;
 	FILE *f;
 
-	free(known);
-	known = NULL;
-	nknown = nfixed = oldest = 0;
+	hosts_forget();
 	if (!*path)
 		return TW_OK;
 	f = fopen(path, "re");

@@ -4,6 +4,9 @@
  * forgotten.
  */
 #include <criterion/criterion.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -104,4 +107,35 @@ Test(hosts, unproved, .timeout = TWT_TIMEOUT)
 	cr_assert_not(tw_hosts_find_nic(nic + 1, &k));
 	cr_assert(tw_naming_found(nic, &sa, true));
 	cr_assert(tw_hosts_find_nic(nic, &k));
+}
+
+static _Atomic(bool) over;
+
+static void *looks(void *unused)
+{
+	struct tw_known k;
+
+	while (!atomic_load(&over))
+		tw_hosts_find("alpha", 0, &k);
+	return unused;
+}
+
+/* An endpoint of before, which was left behind, may look for a host while the file is read. */
+Test(hosts, read_beside_a_look, .timeout = TWT_TIMEOUT)
+{
+	pthread_t thread;
+	struct tw_known k;
+
+	/* What is freed is unmapped. */
+	mallopt(M_MMAP_THRESHOLD, 65536);
+	cr_assert_eq(pthread_create(&thread, NULL, looks, NULL), 0);
+	for (int i = 0; i < 100; i++) {
+		for (uint64_t nic = 1; nic <= 1000; nic++) {
+			k = host(nic);
+			cr_assert_eq(tw_hosts_add(&k), TW_OK);
+		}
+		cr_assert_eq(tw_hosts_load(""), TW_OK);
+	}
+	atomic_store(&over, true);
+	pthread_join(thread, NULL);
 }
