@@ -87,8 +87,11 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 	}
 	if (l->rang == polled)
 		return false;
-	if (!doorbell_write(l, doorbell))
+	if (!doorbell_write(l, doorbell)) {
+		l->unrung = true;
+		tw_shm_doorbell_defer(l);
 		return false;
+	}
 	l->rang = polled;
 	l->ep->host->counters[TW_C_DOORBELL_SENT]++;
 	return true;
@@ -108,7 +111,10 @@ void tw_shm_doorbell_defer(struct tw_shm_link *l)
 	l->ep->host->up->timer(l->ep->host, l->due);
 }
 
-/* Rings if the packet was not read. If it was, the packets written since then begin anew. */
+/*
+ * Rings if the packet was not read, or the system was short of memory when it was rung for. If it
+ * was read, the packets written since then begin anew.
+ */
 static void flush_deferred(struct tw_shm_link *l, uint64_t now)
 {
 	uint32_t taken;
@@ -118,10 +124,12 @@ static void flush_deferred(struct tw_shm_link *l, uint64_t now)
 		return;
 	taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
 	tw_list_del(&l->deferred);
-	if ((int32_t)(taken - l->deferred_head) < 0)
+	if (l->unrung || (int32_t)(taken - l->deferred_head) < 0) {
+		l->unrung = false;
 		tw_shm_doorbell_ring(l);
-	else if ((int32_t)(taken - l->tx.head) < 0)
+	} else if ((int32_t)(taken - l->tx.head) < 0) {
 		tw_shm_doorbell_defer(l);
+	}
 }
 
 void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now)

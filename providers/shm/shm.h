@@ -62,6 +62,7 @@ struct tw_shm_link {
 	enum tw_shm_state state;
 	bool blocked;		 /* a send found no space */
 	bool closing;		 /* the peer said goodbye */
+	bool unrung;		 /* a doorbell that is due could not be rung */
 	enum tw_err why;	 /* the reason, while draining */
 	uint32_t left;		 /* packets that may be left in its ring */
 	struct tw_list deferred; /* on the endpoint's list while a doorbell is deferred */

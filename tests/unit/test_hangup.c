@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A peer that does as it likes, seen by the shared memory provider. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/barrier.h"
@@ -118,6 +122,81 @@ Test(hangup, reads_late, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(atomic_load(&raw.rx.ring->wants.room), 1u);
 	raw_close(&raw);
 	fake_close(&engine);
+}
+
+/* The system is short of memory for a while. */
+static bool is_short;
+
+/* Reads six arguments, however many there are. */
+__attribute__((no_sanitize("address"))) long syscall(long number, ...)
+{
+	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"), a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_sendto && is_short) {
+		errno = ENOBUFS;
+		return -1;
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* The peer sleeps. It is rung for what fn does, if only when there is memory again. */
+static void rung_later(void (*fn)(struct fake_peer *p))
+{
+	struct fake_peer *peer = connected();
+	double end = twt_now() + 0.05;
+	char c;
+
+	atomic_store(&raw.rx.ring->reader.armed, TW_ASLEEP);
+	atomic_store(&raw.rx.ring->taken.polled, tw_clock());
+	is_short = true;
+	fn(peer);
+	while (twt_now() < end)
+		fake_pump(&engine);
+	is_short = false;
+	end = twt_now() + TWT_LONG;
+	while (recv(raw.sock, &c, 1, MSG_DONTWAIT) != 1) {
+		cr_assert_lt(twt_now(), end, "it sleeps for ever");
+		fake_pump(&engine);
+	}
+	cr_assert_eq(c, 'b');
+	raw_close(&raw);
+	fake_close(&engine);
+}
+
+static void send_one(struct fake_peer *p)
+{
+	cr_assert_eq(fake_send(p, TW_SEND_PLAIN, 8), TW_OK);
+}
+
+Test(hangup, wakes_when_memory_returns, .timeout = TWT_TIMEOUT)
+{
+	rung_later(send_one);
+}
+
+static bool take(struct fake_peer *p, enum tw_err *err)
+{
+	(void)p;
+	(void)err;
+	return true;
+}
+
+static void make_room(struct fake_peer *p)
+{
+	(void)p;
+	engine.on_packet = take;
+	atomic_store(&raw.tx.ring->wants.room, 1);
+	for (unsigned i = 0; i < raw.tx.nslots / 2; i++)
+		write_one();
+}
+
+Test(hangup, makes_room_when_memory_returns, .timeout = TWT_TIMEOUT)
+{
+	rung_later(make_room);
 }
 
 /* One descriptor is left: for the caller's socket, and none for what comes with its hello. */
