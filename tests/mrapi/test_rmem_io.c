@@ -276,10 +276,23 @@ Test(mrapi_rmem_io, by_kernel_shared)
 	strides(MR_PROCESS, SHARED);
 }
 
+/* The memory of the process itself is reached as ever. */
+Test(mrapi_rmem_io, by_kernel_own)
+{
+	by("vm");
+	strides(MR_THREAD, PRIVATE);
+}
+
 Test(mrapi_rmem_io, by_owner_private)
 {
 	by("served");
 	strides(MR_PROCESS, PRIVATE);
+}
+
+Test(mrapi_rmem_io, by_owner_own)
+{
+	by("served");
+	strides(MR_THREAD, PRIVATE);
 }
 
 Test(mrapi_rmem_io, by_owner_shared)

@@ -168,7 +168,8 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
-	return !c->owner && c->pid != 0 && tw_mrapi.seg->proc[c->proc].narrow == TW_NARROW;
+	return !c->owner && c->proc != tw_mrapi.proc && c->pid != 0 &&
+	       tw_mrapi.seg->proc[c->proc].narrow == TW_NARROW;
 }
 
 static mrapi_status_t vm_status(enum tw_err err)
