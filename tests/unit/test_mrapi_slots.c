@@ -183,21 +183,27 @@ static int has_its_slot(void *unused, int fd)
 	return st != MRAPI_SUCCESS;
 }
 
-/* The owner begins to serve the request. */
-static void *serves(void *unused)
+#define LATER (1u << 8) /* in its life: another process has the slot */
+
+static atomic_bool begun;
+
+/* The owner begins to serve the request, and dies; the slot has a successor. */
+static void *serves(void *arg)
 {
-	(void)unused;
-	while (atomic_load(state) != (SLOT << 8 | REQUESTED))
+	uint32_t who = *(uint32_t *)arg;
+
+	while (atomic_load(state) != (who << 8 | REQUESTED))
 		sched_yield();
-	atomic_store(state, SLOT << 8 | SERVED);
+	atomic_store(state, who << 8 | SERVED);
+	atomic_fetch_add(&tw_mrapi.seg->proc[SLOT].life, LATER);
+	atomic_store(&begun, true);
 	return NULL;
 }
 
 /* Amid which it has died: nobody replies, though the slot has a process. */
 Test(mrapi_slots, served_by_a_dead_process, .timeout = TWT_TIMEOUT)
 {
-	struct tw_mrapi_client c = {
-		.r = calloc(1, sizeof(*c.r)), .proc = SLOT, .who = SLOT, .handle = 1};
+	struct tw_mrapi_client c = {.r = calloc(1, sizeof(*c.r)), .handle = 1};
 	char data[8] = "", byte = 0;
 	struct tw_mrapi_move m = {.write = true, .local = data, .bytes = sizeof(data), .n = 1};
 	struct twt_child child;
@@ -212,9 +218,14 @@ Test(mrapi_slots, served_by_a_dead_process, .timeout = TWT_TIMEOUT)
 	map_state();
 	/* This process's predecessor has died, too. */
 	atomic_store(state, SLOT << 8 | SERVED);
-	cr_assert_eq(pthread_create(&thread, NULL, serves, NULL), 0);
-	cr_assert_eq(tw_mrapi_path_served.move(&c, &m), MRAPI_ERR_RMEM_INVALID);
+	tw_mrapi_path_to(&c, SLOT);
+	cr_assert_eq(pthread_create(&thread, NULL, serves, &c.who), 0);
+	/* One that is not begun is taken back, as there is no such memory. */
+	do
+		cr_assert_eq(tw_mrapi_path_served.move(&c, &m), MRAPI_ERR_RMEM_INVALID);
+	while (!atomic_load(&begun));
 	pthread_join(thread, NULL);
+	atomic_fetch_sub(&tw_mrapi.seg->proc[SLOT].life, LATER);
 	munmap((void *)(uintptr_t)state, TW_MRAPI_BOUNCE);
 	free(c.r);
 	mrapi_finalize(&st);
