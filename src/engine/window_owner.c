@@ -401,7 +401,8 @@ static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_w
 		return TW_EPROTO;
 	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &part);
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
-	result = delegated_result(d, len);
+	/* As its accessor has decided, which then looks for the end, or waits for a reply. */
+	result = delegated_result(d, (uint32_t)m->len);
 	if (result && delegated_end(d, len && part_get(&part, result)))
 		return TW_OK;
 	to = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, len);

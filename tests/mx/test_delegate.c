@@ -202,22 +202,43 @@ Test(mx_delegate, owner_polls)
 	end(t);
 }
 
-/* A window that has ended: the owner refuses, and the accessor learns of it as from the kernel. */
+static void ends_windows(void *arg)
+{
+	struct delegation *t = arg;
+	uint64_t rng = 7, key = KEY;
+
+	for (unsigned round = 0; round < 40; round++) {
+		for (uint64_t n = twt_random(&rng) % 200; n > 0; n--)
+			poll_owner(t);
+		mxt_ok(mx_window_deregister(t->p.b, key));
+		mxt_ok(mx_window_register(t->p.b, t->window, sizeof(t->window),
+					  MX_WINDOW_READ | MX_WINDOW_WRITE, &key));
+	}
+	atomic_store(&t->over, true);
+}
+
+/* Windows end while they are accessed: each access ends, the ones that the owner refuses too. */
 Test(mx_delegate, window_ends)
 {
+	static const uint32_t lens[] = {8, 56, 57, 4096};
+	static char buf[4096];
 	struct delegation *t = begin();
 	struct mxt_thread thread;
-	uint64_t key = KEY, value = 1;
-	mx_status_t st;
 	mx_request_t r;
 
+	/* Whose service thread releases them. */
 	mxt_ok(mx_reenable_progression(t->p.a));
-	mxt_ok(mx_window_deregister(t->p.b, key));
-	mxt_start(&thread, polls, t);
-	r = put(t, &value, 0, sizeof(value));
-	st = mxt_wait(t->p.a, &r, MX_STATUS_BAD_RDMAWIN);
-	mxt_eq(st.xfer_length, 0);
-	atomic_store(&t->over, true);
+	mxt_start(&thread, ends_windows, t);
+	for (unsigned i = 0; !atomic_load(&t->over); i++) {
+		uint32_t len = lens[i / 2 % 4], result = 0;
+		mx_status_t st;
+
+		r = i % 2 ? put(t, buf, 0, len) : get(t, buf, 0, len);
+		while (!result)
+			mxt_ok(mx_test(t->p.a, &r, &st, &result));
+		if (st.code != MX_STATUS_SUCCESS)
+			mxt_eq(st.code, MX_STATUS_BAD_RDMAWIN);
+	}
 	mxt_join(&thread);
 	end(t);
 }
