@@ -157,9 +157,12 @@ static enum tw_delegate delegate_await(struct tw_peer *p, const struct tw_req *r
 		    (state != TW_DELEGATE_BEGUN || replied))
 			return replied ? TW_DELEGATE_LATE : state;
 		if ((int64_t)(tw_clock() - end) >= 0 || delegate_arrived(p->ep))
-			return tw_ring_delegate_leave(txq, p->windows.turn);
+			break;
 		tw_cpu_relax();
 	}
+	state = tw_ring_delegate_leave(txq, p->windows.turn);
+	/* Whatever the owner has written there. */
+	return replied && state == TW_DELEGATE_DONE ? TW_DELEGATE_LATE : state;
 }
 
 /* TW_AGAIN: it is to be done as if it had not been delegated. */
