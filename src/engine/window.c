@@ -116,7 +116,17 @@ static bool delegate_arrived(const struct tw_ep *ep)
 	return false;
 }
 
-/* Whether the owner polls just now; what it does for this side shows that as well. */
+static bool delegate_polls(const struct tw_ring_tx *txq, uint64_t since)
+{
+	uint64_t at = atomic_load_explicit(&txq->ring->taken.polled, memory_order_relaxed);
+
+	return (int64_t)(at - since) >= 0;
+}
+
+/*
+ * Whether the owner polls just now; what it does for this side shows that as well. An access is no
+ * poll, so this side shows none, unlike where it looks for one of its peer (await_poll()).
+ */
 static bool window_delegates(struct tw_peer *p, const struct tw_req *r)
 {
 	uint64_t now = tw_clock(), since = now - tw_clock_us(TW_SPIN_YIELD_US);
@@ -132,7 +142,7 @@ static bool window_delegates(struct tw_peer *p, const struct tw_req *r)
 		p->windows.skip--;
 		return false;
 	}
-	if ((int64_t)(p->windows.polled - since) < 0 && !p->link->provider->polls(p->link, since))
+	if ((int64_t)(p->windows.polled - since) < 0 && !delegate_polls(p->link->txq, since))
 		return false;
 	p->windows.polled = now;
 	return true;

@@ -17,7 +17,7 @@ struct delegation {
 	struct mxt_pair p;
 	uint64_t window[WORDS];
 	mx_request_t never; /* a receive of the owner's, to poll by */
-	atomic_bool over;
+	atomic_bool ready, over;
 };
 
 static void poll_owner(struct delegation *t)
@@ -240,5 +240,50 @@ Test(mx_delegate, window_ends)
 			mxt_eq(st.code, MX_STATUS_BAD_RDMAWIN);
 	}
 	mxt_join(&thread);
+	end(t);
+}
+
+enum { LARGE = 1 << 20, PUTS = 2000 };
+
+static void receives_large(void *arg)
+{
+	struct delegation *t = arg;
+	static char in[LARGE];
+	mx_request_t r = mxt_irecv(t->p.b, in, LARGE, 2);
+
+	for (unsigned i = 0; i < 100; i++)
+		poll_owner(t);
+	atomic_store(&t->ready, true);
+	while (!test(t->p.b, &r))
+		;
+	atomic_store(&t->over, true);
+}
+
+/* A side that only puts does not poll: nobody waits for data that it is to send. */
+Test(mx_delegate, puts_are_no_polls)
+{
+	static mx_request_t puts[PUTS];
+	static char out[LARGE];
+	struct delegation *t = begin();
+	struct mxt_thread thread;
+	uint64_t value = 1;
+	mx_request_t send;
+
+	for (unsigned round = 0; round < 20; round++) {
+		unsigned n = 0;
+
+		t->ready = t->over = false;
+		mxt_start(&thread, receives_large, t);
+		while (!atomic_load(&t->ready))
+			;
+		send = mxt_isend(t->p.a, out, LARGE, t->p.ab, 2);
+		while (!atomic_load(&t->over))
+			if (n < PUTS)
+				puts[n++] = put(t, &value, 1, sizeof(value));
+		mxt_join(&thread);
+		finish(t, &send, false);
+		while (n > 0)
+			finish(t, &puts[--n], false);
+	}
 	end(t);
 }
