@@ -330,6 +330,7 @@ struct tw_peer {
 		uint64_t polled;	/* tick at which the peer polled, as far as is known */
 		uint32_t turn;		/* of the last access that was delegated to it, */
 		uint32_t claimed;	/* and of the last that this side has claimed */
+		bool applied;		/* which was an atomic, and is done */
 		uint32_t skip;		/* accesses to come that are not delegated */
 		struct tw_backoff backoff;
 		uint32_t asked;		/* packets that wait for a reply */

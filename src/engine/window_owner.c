@@ -315,10 +315,30 @@ static void part_learn(const struct part *part, unsigned how)
 		w->pages[i] |= (uint8_t)how;
 }
 
+/*
+ * An aligned word is written at once, for a program that waits for it to change and then writes it:
+ * memcpy() may write some bytes twice.
+ */
+static void part_write(const struct part *part, const void *data)
+{
+	uint64_t word;
+	uint32_t half;
+
+	if (part->len == sizeof(word) && !((uintptr_t)part->at & 7)) {
+		memcpy(&word, data, sizeof(word));
+		*(volatile uint64_t *)(void *)part->at = word;
+	} else if (part->len == sizeof(half) && !((uintptr_t)part->at & 3)) {
+		memcpy(&half, data, sizeof(half));
+		*(volatile uint32_t *)(void *)part->at = half;
+	} else {
+		memcpy(part->at, data, part->len);
+	}
+}
+
 static bool part_put(const struct part *part, const void *data)
 {
 	if (part_known(part, TW_WINDOW_WRITE)) {
-		memcpy(part->at, data, part->len);
+		part_write(part, data);
 		return true;
 	}
 	if (tw_guard_copy(false, part->at, data, part->len) != TW_OK)
@@ -429,7 +449,11 @@ static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct t
 	m->status = (uint8_t)window_owner_check(p, m, tw_atomic_rights(op, result), &part);
 	if (m->status == TW_S_OK && !part_there(&part, op))
 		m->status = TW_S_ABORTED;
+	/* The reply to one that was refused says so, whatever has come about since. */
+	if (d->again && !p->windows.applied)
+		m->status = TW_S_ABORTED;
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
+	p->windows.applied = len;
 	if (done && len && !d->again)
 		tw_atomic_apply(part.at, result ? done : NULL, m, operand);
 	if (done && delegated_end(d, len))

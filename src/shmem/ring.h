@@ -89,8 +89,8 @@ enum tw_delegate {
 	TW_DELEGATE_BEGUN, /* the reader is doing it */
 	TW_DELEGATE_DONE,
 	TW_DELEGATE_LATE,  /* it is, and the writer no longer looks here */
-	TW_DELEGATE_BITS = 2
 };
+#define TW_DELEGATE_BITS 2
 
 struct tw_ring_delegate {
 	_Atomic(uint32_t) turn; /* its number, then enum tw_delegate */
