@@ -124,6 +124,7 @@ static bool classify(const struct tw_req *r, const struct why_peer *peer, enum w
 	case TW_CONNECT:
 		*kind = WHY_CONNECT;
 		return true;
+	case TW_FLUSH:
 	case TW_READ:
 	case TW_WRITE:
 	case TW_ATOMIC:

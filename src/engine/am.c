@@ -86,7 +86,7 @@ bool tw_am_flush(struct tw_peer *p, struct tw_req *r)
 {
 	bool window = r->extra & TW_X_WINDOW;
 
-	if (!am_out(p, window ? TW_WINDOW : TW_AM, window ? r->proto : 0, r->match, r->seg.ptr,
+	if (!am_out(p, window ? TW_WINDOW : TW_AM, window ? r->what : 0, r->match, r->seg.ptr,
 		    r->len))
 		return false;
 	p->windows.due -= (r->extra & TW_X_REPLY) != 0;

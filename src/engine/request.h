@@ -28,11 +28,12 @@ static inline struct tw_req *tw_req_init(struct tw_req *r, enum tw_kind kind, vo
 	r->flags = 0;
 	r->status = TW_S_OK;
 	r->nsegs = 1;
-	r->kind = kind & 15;
+	r->kind = (uint8_t)kind;
 	r->extra = 0;
 	r->state = TW_XFER_NONE;
 	r->proto = TW_PROTO_COPY;
 	r->active = false;
+	r->what = 0;
 	r->len = len;
 	r->xfer_len = 0;
 	r->at = 0;

@@ -106,8 +106,17 @@ enum tw_rndv { TW_RNDV_AUTO, TW_RNDV_COPY, TW_RNDV_GET };
 /* How the data of a message has gone. */
 enum tw_proto { TW_PROTO_COPY, TW_PROTO_GET };
 
-enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_ATOMIC, TW_AM_SEND, TW_SENT };
-/* SENT: of an interface that keeps requests for sends that leave at once. */
+enum tw_kind {
+	TW_SEND,
+	TW_RECV,
+	TW_CONNECT,
+	TW_FLUSH, /* waits for puts and atomics: tw_window_flush() */
+	TW_READ,
+	TW_WRITE,
+	TW_ATOMIC,
+	TW_AM_SEND,
+	TW_SENT /* of an interface that keeps requests for sends that leave at once */
+};
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
@@ -123,11 +132,11 @@ enum tw_req_extra {
 	TW_X_IMM = 1,	   /* imm goes, or came, with the message; a put: see tw_window_notify() */
 	TW_X_DIRECTED = 2, /* of a posted receive: in the matcher of its source */
 	TW_X_LIMITED = 4,  /* of a send or receive: it has a time limit */
-	TW_X_WINDOW = 4,   /* of an active message: of window.h */
-	TW_X_REPLY = 8,	   /* and counted in tw_peer.windows.due */
-	TW_X_REPORT = 2, /* of an access that has ended: the owner asks to be told, see window.h */
-	TW_X_LATER = 1,	 /* of a connect: the other endpoint may be opened before the deadline */
-	TW_X_SAYS = 2	 /* of a connect: who made it says why it fails */
+	TW_X_WINDOW = 8,   /* of an active message: of window.h */
+	TW_X_REPLY = 16,   /* and counted in tw_peer.windows.due */
+	TW_X_REPORT = 32, /* of an access that has ended: the owner asks to be told, see window.h */
+	TW_X_LATER = 64,  /* of a connect: the other endpoint may be opened before the deadline */
+	TW_X_SAYS = 128	  /* of a connect: who made it says why it fails */
 };
 
 struct tw_seg {
@@ -145,11 +154,12 @@ struct tw_req {
 			uint16_t nsegs;
 		};
 	};
-	uint8_t kind : 4;  /* enum tw_kind */
-	uint8_t extra : 4; /* enum tw_req_extra */
-	uint8_t state; /* enum tw_transfer */
-	uint8_t proto; /* enum tw_proto */
-	bool active;   /* counted in nactive */
+	uint8_t kind;	     /* enum tw_kind */
+	uint8_t extra;	     /* enum tw_req_extra */
+	uint8_t state;	     /* enum tw_transfer */
+	uint8_t proto : 1;   /* enum tw_proto */
+	uint8_t active : 1;  /* counted in nactive */
+	uint8_t what : 6;    /* TW_X_WINDOW: enum tw_window_what */
 	struct tw_list link; /* the one list it is on: of its peer, or done */
 	struct tw_peer *peer;
 	void *context;

@@ -148,8 +148,8 @@ struct tw_req *tw_window_atomic(struct tw_ep *ep, const struct tw_atomic *a);
 /* Frees what an atomic has that was never begun, and ends. */
 void tw_window_abandon(struct tw_req *r);
 /*
- * Ends r, of kind TW_WRITE or TW_CONNECT and no length, when all puts and atomics to a peer that were begun
- * before have ended. Only the loss of the peer makes it fail.
+ * Ends r, of kind TW_FLUSH, when all puts and atomics to a peer that were begun before have
+ * ended. Only the loss of the peer makes it fail.
  */
 void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner);
 

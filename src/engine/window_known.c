@@ -30,7 +30,7 @@ struct tw_req *tw_window_new(struct tw_peer *p, enum tw_window_what what, uint64
 	if (!r)
 		return NULL;
 	r->extra = TW_X_WINDOW;
-	r->proto = (uint8_t)what;
+	r->what = what & 63;
 	memcpy(r->seg.ptr, m, sizeof(*m));
 	return r;
 }

@@ -111,7 +111,7 @@ bool tw_fi_dest_holds(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_d
 /* Until the writes have ended. */
 static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
 {
-	struct tw_req *r = tw_req_new1(ep, TW_CONNECT, NULL, 0);
+	struct tw_req *r = tw_req_new1(ep, TW_FLUSH, NULL, 0);
 
 	if (!dest_wait_for(ep, d, r, TW_FI_DEST_HELD))
 		return;
@@ -291,7 +291,7 @@ static void forget_request(struct tw_ep *ep, const struct tw_fi_dest *d)
 	struct tw_req *r;
 
 	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));)
-		if (r->kind == TW_CONNECT && r->context == d)
+		if (tw_fi_for_dest(r) && r->context == d)
 			r->context = NULL;
 }
 

@@ -206,7 +206,7 @@ static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
 static bool take_done(struct tw_fi_ep *e, struct tw_ep *ep, bool events)
 {
 	tw_list_walk(&ep->done, struct tw_req, r, link) {
-		if (r->kind == TW_CONNECT) {
+		if (tw_fi_for_dest(r)) {
 			tw_fi_dest_ready(ep, r);
 			return true;
 		}

@@ -399,7 +399,12 @@ static inline struct tw_fi_dest *tw_fi_dest(struct tw_fi_ep *e, fi_addr_t addr)
 int tw_fi_dest_ask(struct tw_ep *ep, struct tw_fi_dest *d);
 /* Begins when the peer is connected. */
 void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
-/* A request of kind TW_CONNECT has ended. */
+/* Whether others wait for this request: until the peer is connected, or has all writes. */
+static inline bool tw_fi_for_dest(const struct tw_req *r)
+{
+	return r->kind == TW_CONNECT || r->kind == TW_FLUSH;
+}
+/* One of those has ended. */
 void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r);
 /* Whether a send waits for writes (FI_ORDER_SAW). Only if the endpoint has some. */
 bool tw_fi_dest_holds(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_dest *d);

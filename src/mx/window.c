@@ -90,7 +90,7 @@ mx_return_t mx_flush(mx_endpoint_t endpoint, mx_endpoint_addr_t owner, uint64_t 
 	struct tw_req *r;
 
 	if (ep)
-		rc = tw_mx_new_request(ep, TW_WRITE, NULL, 0, context, request, &r);
+		rc = tw_mx_new_request(ep, TW_FLUSH, NULL, 0, context, request, &r);
 	if (rc == MX_SUCCESS) {
 		r->match = match_info;
 		*request = (mx_request_t)(uintptr_t)r->handle;
