@@ -49,10 +49,10 @@ struct tw_mrapi_place {
 };
 
 /* Requests on one remote memory, for movers.c. */
-struct tw_mrapi_lane {
-	struct tw_list link;  /* link of the pool's list of ready clients */
-	struct tw_list queue; /* requests with parts to start */
-	unsigned busy;	      /* threads that move parts of it */
+struct tw_mrapi_queue {
+	struct tw_list link;	 /* of the list of ready ones of its pool */
+	struct tw_list requests; /* with parts to start */
+	unsigned busy;		 /* threads that move parts of them */
 	uint8_t kind;
 };
 
@@ -62,7 +62,7 @@ struct tw_mrapi_lane {
 
 /* This process as a client of one remote memory. It does not end under an access. */
 struct tw_mrapi_client {
-	struct tw_mrapi_lane lane;
+	struct tw_mrapi_queue queue;
 	pthread_mutex_t mutex;	  /* of the caches, while one of them is used */
 	_Atomic(uint32_t) handle; /* without the access type; 0: no memory */
 	_Atomic(uint32_t) users;  /* accesses under way, TW_MRAPI_ENDING, TW_MRAPI_REVOKED */

@@ -34,7 +34,7 @@ static bool stop;
 
 static struct pool *pool_of(const struct tw_mrapi_request *r)
 {
-	return &pools[r->client->lane.kind];
+	return &pools[r->client->queue.kind];
 }
 
 static void *mover(void *pool);
@@ -49,14 +49,14 @@ static void provide(struct pool *p)
 }
 
 /* Puts the client on or off the ready list, as its state requires. */
-static void update(struct tw_mrapi_lane *l)
+static void update(struct tw_mrapi_queue *q)
 {
-	struct pool *p = &pools[l->kind];
+	struct pool *p = &pools[q->kind];
 
-	if (tw_list_empty(&l->queue) || l->busy >= p->per_client)
-		tw_list_del(&l->link);
-	else if (tw_list_empty(&l->link))
-		tw_list_add_tail(&p->ready, &l->link);
+	if (tw_list_empty(&q->requests) || q->busy >= p->per_client)
+		tw_list_del(&q->link);
+	else if (tw_list_empty(&q->link))
+		tw_list_add_tail(&p->ready, &q->link);
 }
 
 void tw_mrapi_move_stop(struct tw_mrapi_request *r)
@@ -65,7 +65,7 @@ void tw_mrapi_move_stop(struct tw_mrapi_request *r)
 		return;
 	tw_list_del(&r->link);
 	r->queued = false;
-	update(&r->client->lane);
+	update(&r->client->queue);
 }
 
 /* Splits the next part off a request. */
@@ -103,17 +103,17 @@ void tw_mrapi_move_part(struct tw_mrapi_request *r)
 /* Takes a part of the first ready client. */
 static void mover_work(struct pool *p)
 {
-	struct tw_mrapi_lane *l = tw_list_first(&p->ready, struct tw_mrapi_lane, link);
+	struct tw_mrapi_queue *q = tw_list_first(&p->ready, struct tw_mrapi_queue, link);
 
-	tw_list_del(&l->link);
-	tw_list_add_tail(&p->ready, &l->link);
-	l->busy++;
-	update(l);
+	tw_list_del(&q->link);
+	tw_list_add_tail(&p->ready, &q->link);
+	q->busy++;
+	update(q);
 	if (!tw_list_empty(&p->ready))
 		provide(p);
-	tw_mrapi_move_part(tw_list_first(&l->queue, struct tw_mrapi_request, link));
-	l->busy--;
-	update(l);
+	tw_mrapi_move_part(tw_list_first(&q->requests, struct tw_mrapi_request, link));
+	q->busy--;
+	update(q);
 }
 
 static void *mover(void *pool)
@@ -143,7 +143,7 @@ static bool small(const struct tw_mrapi_request *r, bool copied)
 
 void tw_mrapi_move_begin(struct tw_mrapi_request *r)
 {
-	struct tw_mrapi_lane *l = &r->client->lane;
+	struct tw_mrapi_queue *q = &r->client->queue;
 	bool copied = atomic_load(&r->client->path)->copies;
 
 	if (r->m.n == 0) {
@@ -155,12 +155,12 @@ void tw_mrapi_move_begin(struct tw_mrapi_request *r)
 		return;
 	}
 	/* The system may have refused the old path meanwhile. */
-	if (!l->busy && tw_list_empty(&l->queue))
-		l->kind = copied ? COPIES : SERVED;
-	tw_list_add_tail(&l->queue, &r->link);
+	if (!q->busy && tw_list_empty(&q->requests))
+		q->kind = copied ? COPIES : SERVED;
+	tw_list_add_tail(&q->requests, &r->link);
 	r->queued = true;
-	update(l);
-	if (!tw_list_empty(&l->link))
+	update(q);
+	if (!tw_list_empty(&q->link))
 		provide(pool_of(r));
 }
 

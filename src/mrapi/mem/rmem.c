@@ -169,11 +169,11 @@ void tw_mrapi_rmem_end(uint32_t me)
 	each_client(detach_if_attached, me);
 }
 
-static void begin_lane(struct tw_mrapi_client *c)
+static void rmem_queue_init(struct tw_mrapi_client *c)
 {
-	c->lane.busy = 0;
-	tw_list_init(&c->lane.link);
-	tw_list_init(&c->lane.queue);
+	c->queue.busy = 0;
+	tw_list_init(&c->queue.link);
+	tw_list_init(&c->queue.requests);
 }
 
 void tw_mrapi_rmem_forked(void)
@@ -186,7 +186,7 @@ void tw_mrapi_rmem_forked(void)
 		if (!c)
 			continue;
 		tw_mrapi_caches_forked(c);
-		begin_lane(c);
+		rmem_queue_init(c);
 		c->map = NULL;
 		c->owner = NULL;
 		c->handle = c->users = 0;
@@ -204,7 +204,7 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 		if (!c)
 			return MRAPI_ERR_MEM_LIMIT;
 		pthread_mutex_init(&c->mutex, NULL);
-		begin_lane(c);
+		rmem_queue_init(c);
 		clients[handle & SLOT_MASK] = c;
 	}
 	if (c->handle == handle)
