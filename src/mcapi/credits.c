@@ -15,7 +15,7 @@
 #include "mcapi/queue.h"
 
 /* Buffers that are neither in use nor granted. */
-static uint32_t left_of(const struct tw_mcapi_endp *e)
+static uint32_t credits_left(const struct tw_mcapi_endp *e)
 {
 	return e->buffers > e->granted ? e->buffers - e->granted : 0;
 }
@@ -29,7 +29,7 @@ static struct tw_mcapi_source *credit_source_of(struct tw_mcapi_endp *e, uint32_
 
 static uint32_t credit_grant(struct tw_mcapi_endp *e, struct tw_mcapi_source *s, uint32_t most)
 {
-	uint32_t n = tw_min(most, left_of(e));
+	uint32_t n = tw_min(most, credits_left(e));
 
 	s->granted += n;
 	e->granted += n;
@@ -76,7 +76,7 @@ void tw_mcapi_on_recall(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctr
 /* An equal share for every node that ever requested credits. */
 static uint32_t credit_share(const struct tw_mcapi_endp *e)
 {
-	return tw_max(1u, left_of(e) / e->nsources);
+	return tw_max(1u, credits_left(e) / e->nsources);
 }
 
 /* Defers a request until credits are returned. False: nobody has any to return, or no memory. */
@@ -96,14 +96,14 @@ void tw_mcapi_on_credit_request(struct tw_mcapi_node *n, uint32_t from,
 	if (!e) {
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
 	} else if (from == n->number) {
-		if (left_of(e) || !await_returns(n, e, from, ctrl))
-			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, left_of(e) != 0);
+		if (credits_left(e) || !await_returns(n, e, from, ctrl))
+			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, credits_left(e) != 0);
 	} else if (!(s = credit_source_of(e, from))) {
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
 	} else {
 		e->nsources += !s->known;
 		s->known = true;
-		if ((left_of(e) && !s->recalled) || !await_returns(n, e, from, ctrl))
+		if ((credits_left(e) && !s->recalled) || !await_returns(n, e, from, ctrl))
 			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS,
 					    credit_grant(e, s, credit_share(e)));
 	}

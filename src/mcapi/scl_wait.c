@@ -59,7 +59,7 @@ static bool possible_or_asleep(struct tw_ep *ep, void *arg)
 }
 
 /* Milliseconds of a limit that are left; *end is set at the first wait of a call. */
-static int left_of(int timeout, uint64_t *end)
+static int time_left(int timeout, uint64_t *end)
 {
 	uint64_t now = tw_clock();
 
@@ -78,7 +78,7 @@ mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout, uint
 
 	if (!ep)
 		return MCAPI_ENOT_HANDLE;
-	waited = tw_mcapi_wait(w.node, possible_or_asleep, &w, left_of(timeout, end));
+	waited = tw_mcapi_wait(w.node, possible_or_asleep, &w, time_left(timeout, end));
 	tw_mcapi_leave(ep);
 	if (waited == TW_W_TRUE)
 		return MCAPI_SUCCESS;

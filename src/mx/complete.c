@@ -175,7 +175,7 @@ static bool is_buffered(const struct tw_req *r)
 }
 
 /* True also if another thread has ended the request. */
-static bool request_over(struct tw_ep *ep, void *arg)
+static bool wait_over(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
 
@@ -193,7 +193,7 @@ static mx_return_t wait_request(struct tw_ep *ep, struct waiting *w, uint32_t ti
 		return MX_BAD_REQUEST;
 	if (!result)
 		return MX_FAILURE;
-	waited = tw_wait(ep, request_over, w, tw_mx_timeout(timeout));
+	waited = tw_wait(ep, wait_over, w, tw_mx_timeout(timeout));
 	if (waited == TW_W_CLOSED)
 		return MX_BAD_ENDPOINT;
 	if (waited == TW_W_TRUE && !w->found)

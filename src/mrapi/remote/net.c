@@ -113,7 +113,7 @@ static void net_replied(struct tw_ctrl_request *r, const void *reply, uint32_t l
 	q->over = true;
 }
 
-static bool request_over(struct tw_ep *ep, void *arg)
+static bool net_request_over(struct tw_ep *ep, void *arg)
 {
 	(void)ep;
 	return ((struct request *)arg)->over;
@@ -153,7 +153,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 	}
 	tw_group_attend(ep);
 	/* The connection's end or this endpoint's ends the wait. */
-	if (tw_wait(ep, request_over, &q, TW_FOREVER) == TW_W_TRUE)
+	if (tw_wait(ep, net_request_over, &q, TW_FOREVER) == TW_W_TRUE)
 		return q.status;
 	tw_ctrl_abandon(&q.r);
 	return MRAPI_ERR_NODE_NOTINIT;
