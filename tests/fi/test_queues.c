@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -239,12 +240,14 @@ struct later {
 	bool signal;
 };
 
+static _Atomic(pid_t) sleeper;
+
 static void *act_later(void *arg)
 {
 	struct later *l = arg;
 	int v = 1;
 
-	usleep(50000);
+	twt_await_asleep(&sleeper);
 	if (l->signal)
 		fi_cq_signal(l->t->cq[1]);
 	else
@@ -265,6 +268,7 @@ FIT_TEST(fi_queues, sleeps)
 	start = twt_now();
 	fit_eq(fi_cq_sread(t.cq[1], &e, 1, NULL, 30), -FI_EAGAIN);
 	cr_assert(twt_now() - start >= 0.029);
+	atomic_store(&sleeper, gettid());
 	l = (struct later){&t, true};
 	pthread_create(&id, NULL, act_later, &l);
 	fit_eq(fi_cq_sread(t.cq[1], &e, 1, NULL, -1), -FI_EAGAIN);

@@ -137,7 +137,7 @@ Test(mx_prompt, buffered_sends, .timeout = MXT_TIMEOUT)
 
 		mxt_probe(p.b, MXT_BLOCK_MATCH);
 		mxt_block(&b, MXT_BUFFERED, p.a, s, MX_INFINITE);
-		mxt_sleep(50);
+		mxt_asleep(&b.thread);
 		t = twt_now();
 		r = mxt_irecv(p.b, in, LEN, MXT_BLOCK_MATCH);
 		ends(&b, t);

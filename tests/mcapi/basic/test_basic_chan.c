@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.4, 4.5: binding, opening and closing, with every refusal. */
+#include <stdatomic.h>
+
 #include "mcapi/basic/basic.h"
 
 TestSuite(mcapi_basic_chan, .init = mcb_job, .timeout = MCB_TIMEOUT);
@@ -232,13 +234,16 @@ Test(mcapi_basic_chan, scalars)
 }
 
 /* Full and empty rings: both ends block in turn. */
+static _Atomic(pid_t) sender_tid, receiver_tid;
+
 static void *sender(void *arg)
 {
 	uint32_t handle = *(uint32_t *)arg;
 
+	atomic_store(&sender_tid, gettid());
 	for (uint32_t i = 0; i < 100000; i++) {
 		if (i == 50000)
-			usleep(200000);
+			twt_await_asleep(&receiver_tid);
 		mcb_ok(mcapi_sclchan_send_uint32(handle, i, &st));
 	}
 	return NULL;
@@ -251,45 +256,56 @@ Test(mcapi_basic_chan, scalars_block)
 
 	mcb_init(0);
 	mcb_scl(&c);
+	atomic_store(&receiver_tid, gettid());
 	pthread_create(&t, NULL, sender, &c.send);
-	usleep(200000);
+	twt_await_asleep(&sender_tid);
 	for (uint32_t i = 0; i < 100000; i++)
 		mcb_ok(mcb_eq(mcapi_sclchan_recv_uint32(c.recv, &st), i));
 	pthread_join(t, NULL);
 	mcb_final();
 }
 
+struct blocked {
+	struct mcb_chan c;
+	_Atomic(pid_t) tid;
+};
+
 static void *blocked_recv(void *arg)
 {
-	struct mcb_chan *c = arg;
+	struct blocked *b = arg;
 	size_t size;
 	void *p;
 
-	mcb_st(MCAPI_ENOT_HANDLE, mcapi_pktchan_recv(c->recv, &p, &size, &st));
+	atomic_store(&b->tid, gettid());
+	mcb_st(MCAPI_ENOT_HANDLE, mcapi_pktchan_recv(b->c.recv, &p, &size, &st));
 	return NULL;
 }
 
 static void *blocked_scalar(void *arg)
 {
-	mcb_st(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_uint8(((struct mcb_chan *)arg)->recv, &st));
+	struct blocked *b = arg;
+
+	atomic_store(&b->tid, gettid());
+	mcb_st(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_uint8(b->c.recv, &st));
 	return NULL;
 }
 
 /* Closing and finalizing release whoever is blocked. */
 Test(mcapi_basic_chan, blocked)
 {
-	struct mcb_chan c[4];
+	static struct blocked b[4];
 	mcapi_request_t r;
 	pthread_t t[4];
 
 	mcb_init(0);
 	for (int i = 0; i < 4; i++) {
-		(i & 1 ? mcb_scl : mcb_pkt)(&c[i]);
-		pthread_create(&t[i], NULL, i & 1 ? blocked_scalar : blocked_recv, &c[i]);
+		(i & 1 ? mcb_scl : mcb_pkt)(&b[i].c);
+		pthread_create(&t[i], NULL, i & 1 ? blocked_scalar : blocked_recv, &b[i]);
 	}
-	usleep(150000);
-	mcb_ok(mcapi_pktchan_send_close_i(c[0].send, &r, &st));
-	mcb_ok(mcapi_sclchan_send_close_i(c[1].send, &r, &st));
+	for (int i = 0; i < 4; i++)
+		twt_await_asleep(&b[i].tid);
+	mcb_ok(mcapi_pktchan_send_close_i(b[0].c.send, &r, &st));
+	mcb_ok(mcapi_sclchan_send_close_i(b[1].c.send, &r, &st));
 	pthread_join(t[0], NULL);
 	pthread_join(t[1], NULL);
 	mcb_final();
