@@ -40,6 +40,7 @@ static mx_return_t endpoint_set_up(uint64_t handle, mx_error_handler_t handler,
 				   uint64_t context_mask)
 {
 	struct tw_ep *ep;
+	bool made;
 
 	/* [finalized] Of another thread, or of a signal handler. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -50,9 +51,12 @@ static mx_return_t endpoint_set_up(uint64_t handle, mx_error_handler_t handler,
 		return MX_NOT_INITIALIZED;
 	tw_mx_ep(ep)->error_handler = handler;
 	tw_mx_ep(ep)->context_mask = context_mask;
-	tw_mx_sends_init(&tw_mx_ep(ep)->sends);
+	made = tw_mx_sends_init(ep);
 	tw_leave(ep);
-	return MX_SUCCESS;
+	if (made)
+		return MX_SUCCESS;
+	tw_ep_close(handle);
+	return MX_NO_RESOURCES;
 }
 
 static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,

@@ -60,7 +60,8 @@ static inline void tw_mx_send_put(struct tw_req *r)
 	r->handle = (uintptr_t)r->handle + ((uintptr_t)2 << TW_REQ_GEN);
 }
 
-void tw_mx_sends_init(struct tw_mx_sends *s);
+/* Makes the first entry; false when memory is short. */
+bool tw_mx_sends_init(struct tw_ep *ep);
 /* True if a request is complete and not collected. */
 bool tw_mx_any_done(struct tw_ep *ep);
 /* Frees a request that is complete. */

@@ -110,17 +110,7 @@ static tw_noinline mx_return_t isend_slow(mx_endpoint_t endpoint, const mx_segme
 	return isend_entered(ep, list, count, to, match, context, request);
 }
 
-/* Stands for a ring buffer without entries: it is never free and never complete. */
-static struct tw_req no_send = {.outcome = TW_R_POSTED,
-				.link = {&no_send.link, &no_send.link},
-				.handle = 0x9e3779b97f4a7c15};
-
-void tw_mx_sends_init(struct tw_mx_sends *s)
-{
-	*s = (struct tw_mx_sends){&no_send.link, &no_send.link, 0};
-}
-
-/* Adds a request to a ring buffer whose next entry is in use. */
+/* Adds a request to a ring buffer that is empty, or whose next entry is in use. */
 static bool more_sends(struct tw_ep *ep)
 {
 	struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
@@ -135,6 +125,12 @@ static bool more_sends(struct tw_ep *ep)
 		tw_list_add_tail(s->next, &r->link);
 	s->next = &r->link;
 	return true;
+}
+
+bool tw_mx_sends_init(struct tw_ep *ep)
+{
+	tw_mx_ep(ep)->sends.n = 0;
+	return more_sends(ep);
 }
 
 void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r)
