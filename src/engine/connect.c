@@ -68,7 +68,7 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 		return;
 	}
 	tw_list_walk(&p->connects, struct tw_req, r, link) {
-		if (why == TW_EFILTER && r->presented != p->presented)
+		if (why == TW_EFILTER && r->connect.presented != p->presented)
 			continue;
 		ends = why == TW_EFILTER || !(r->extra & TW_X_LATER);
 		r->status = status_of[why];
@@ -95,7 +95,7 @@ static void connect_attempt(struct tw_peer *p)
 	enum tw_err err = TW_EUNREACH;
 
 	p->retry = 0;
-	p->presented = tw_list_first(&p->connects, struct tw_req, link)->presented;
+	p->presented = tw_list_first(&p->connects, struct tw_req, link)->connect.presented;
 	me.presented = p->presented;
 	me.window = p->window = tw_peer_window(ep);
 	for (unsigned i = 0; i < ep->nprovs; i++) {
@@ -125,9 +125,9 @@ static void connect_attempt(struct tw_peer *p)
 static void connect_complete(struct tw_peer *p, struct tw_req *r)
 {
 	r->other = p->addr;
-	if (r->presented == p->filter)
+	if (r->connect.presented == p->filter)
 		tw_peer_admit(p);
-	tw_req_complete(p->ep, r, r->presented == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+	tw_req_complete(p->ep, r, r->connect.presented == p->filter ? TW_S_OK : TW_S_BAD_KEY);
 }
 
 /* The peer is known: completes all requests that wait for it. */
@@ -181,8 +181,8 @@ struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoi
 	r->peer = NULL;
 	r->msg_len = 0;
 	r->other = (struct tw_addr){tw_where_at(nic_id, endpoint_id), 0, 0xfffff};
-	r->presented = key;
-	r->deadline = deadline;
+	r->connect.presented = key;
+	r->connect.deadline = deadline;
 	return r;
 }
 
@@ -200,8 +200,8 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 		connect_complete(p, r);
 		return;
 	}
-	if (r->deadline != TW_FOREVER)
-		tw_timer(&ep->host, r->deadline);
+	if (r->connect.deadline != TW_FOREVER)
+		tw_timer(&ep->host, r->connect.deadline);
 	tw_timer(&ep->host, tw_clock() + tw_clock_us(TW_LONG_US));
 	if (p) {
 		tw_list_add_tail(&p->connects, &r->link);
@@ -247,7 +247,8 @@ static void request_expired(struct tw_peer *p, struct tw_req *r)
 static const struct tw_req *long_request(const struct tw_peer *p, uint64_t now)
 {
 	tw_list_walk(&p->connects, struct tw_req, r, link)
-		if (r->extra & TW_X_LATER || r->deadline > now + tw_clock_us(3ull * TW_LONG_US))
+		if (r->extra & TW_X_LATER ||
+		    r->connect.deadline > now + tw_clock_us(3ull * TW_LONG_US))
 			return r;
 	return NULL;
 }
@@ -273,10 +274,10 @@ static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 	uint64_t next = 0;
 
 	tw_list_walk(&p->connects, struct tw_req, r, link) {
-		if (r->deadline <= now)
+		if (r->connect.deadline <= now)
 			request_expired(p, r);
-		else if (r->deadline != TW_FOREVER)
-			next = tw_earlier(next, r->deadline);
+		else if (r->connect.deadline != TW_FOREVER)
+			next = tw_earlier(next, r->connect.deadline);
 	}
 	if (tw_list_empty(&p->connects)) {
 		connect_give_up(p);

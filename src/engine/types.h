@@ -178,25 +178,29 @@ struct tw_req {
 	struct tw_addr other; /* who sent the message, or to whom it goes, or is connected */
 	/* -- */
 	union {
-		struct tw_posted posted;
-		struct {
+		struct tw_posted posted; /* of a receive in the matcher */
+		struct {		 /* of a long message, and of an access */
 			struct tw_ref remote;
 			uint64_t remote_address;
-			uint64_t started; /* a put or flush: the flushes before it */
+			uint64_t started; /* a put or atomic: the flushes before it */
 			uint32_t gets;	/* in progress */
 			uint8_t failed; /* enum tw_err of one of them */
 			uint8_t tries;	/* of an access: how often it was refused */
 			uint16_t asked; /* the same: pieces that wait for the owner's reply */
-			uint32_t until; /* end of the receiver's own part; a flush: puts before it */
+			uint32_t until; /* end of the receiver's own part */
 			union {
 				void *rma; /* remote key of a receive, registration of a send, or NULL */
 				struct tw_import *import; /* of an access: what it goes to */
 			};
 		};
 		struct {
-			uint32_t presented; /* of a connect */
+			uint32_t presented;
 			uint64_t deadline;
-		};
+		} connect;
+		struct {
+			uint64_t number;
+			uint32_t puts; /* before it, that have not ended */
+		} flush;
 	};
 	union {
 		uintptr_t peeked_by;	/* the thread whose peek returned it */

@@ -345,7 +345,7 @@ static void put_over(struct tw_peer *p, uint64_t before)
 {
 	p->windows.puts--;
 	tw_list_walk(&p->windows.flushes, struct tw_req, f, link) {
-		if (f->started < before || --f->until)
+		if (f->flush.number < before || --f->flush.puts)
 			continue;
 		tw_list_del(&f->link);
 		tw_req_complete(p->ep, f, TW_S_OK);
@@ -379,8 +379,8 @@ void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 		tw_req_complete(ep, r, status);
 		return;
 	}
-	r->until = p->windows.puts;
-	r->started = p->windows.flush++;
+	r->flush.puts = p->windows.puts;
+	r->flush.number = p->windows.flush++;
 	tw_list_add_tail(&p->windows.flushes, &r->link);
 }
 

@@ -132,7 +132,7 @@ void tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
 	if (r->flags & TW_R_DONE)
 		return;
 	if (r->kind == TW_CONNECT) {
-		r->deadline = when;
+		r->connect.deadline = when;
 		if (when != TW_FOREVER)
 			tw_timer(&ep->host, when);
 		return;
