@@ -225,7 +225,7 @@ static void connect_give_up(struct tw_peer *p)
 	tw_peer_free(p);
 }
 
-void tw_connect_leave(struct tw_ep *ep, struct tw_req *r)
+void tw_connect_remove(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_peer *p = tw_peer_find(ep, r->other.where);
 

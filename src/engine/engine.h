@@ -455,7 +455,7 @@ enum tw_status tw_connect_status(enum tw_err err);
 /* Starts a connect or joins one. The request ends with the result. */
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
 /* Removes a connect from those that wait for its peer. */
-void tw_connect_leave(struct tw_ep *ep, struct tw_req *r);
+void tw_connect_remove(struct tw_ep *ep, struct tw_req *r);
 void tw_disconnect(struct tw_peer *p);
 /* Ends connects that are late. Returns the tick of the next deadline, or 0. */
 uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now);
@@ -570,8 +570,8 @@ void tw_service_wake(struct tw_slot_entry *s, uint64_t when);
 /* Ends an endpoint that was left behind, as soon as no thread is inside. Async-signal-safe. */
 void tw_service_finish(struct tw_slot_entry *s);
 /* With the lock held: leaves an endpoint to its program's calls, and takes it back. */
-void tw_service_leave(struct tw_slot_entry *s);
-void tw_service_return(struct tw_slot_entry *s);
+void tw_service_detach(struct tw_slot_entry *s);
+void tw_service_attach(struct tw_slot_entry *s);
 /* True if the service thread handles the endpoint while the program computes. */
 static inline bool tw_has_service(struct tw_slot_entry *s)
 {

@@ -63,7 +63,7 @@ void tw_service_resume(struct tw_slot_entry *s)
 }
 
 /* A check that is about to start sees this under the lock. */
-void tw_service_leave(struct tw_slot_entry *s)
+void tw_service_detach(struct tw_slot_entry *s)
 {
 	/* It was to wake a sleeping call for the deadline. */
 	if (s->ep->host.state == TW_ASLEEP)
@@ -73,7 +73,7 @@ void tw_service_leave(struct tw_slot_entry *s)
 	tw_service_pause(s);
 }
 
-void tw_service_return(struct tw_slot_entry *s)
+void tw_service_attach(struct tw_slot_entry *s)
 {
 	uint64_t deadline = tw_deadline(s->ep);
 

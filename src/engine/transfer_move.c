@@ -101,7 +101,7 @@ uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r)
 void tw_transfer_forget(struct tw_peer *p, struct tw_req *r)
 {
 	if (tw_is_access(r)) {
-		tw_window_leave(p, r);
+		tw_window_access_over(p, r);
 		return;
 	}
 	if (!TW_USES_NET)

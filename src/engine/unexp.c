@@ -14,7 +14,7 @@ static inline uint32_t unexp_held(const struct tw_unexp_msg *u)
 }
 
 /* It is no unexpected message any more. */
-static inline void unexp_leave(struct tw_ep *ep, struct tw_unexp_msg *u)
+static inline void unexp_remove(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	ep->gauges[TW_G_UNEXP_BYTES] -= unexp_held(u);
 	u->peer->numsgs--;
@@ -23,7 +23,7 @@ static inline void unexp_leave(struct tw_ep *ep, struct tw_unexp_msg *u)
 /* Nor is its memory needed. */
 static void unexp_discard(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	unexp_leave(ep, u);
+	unexp_remove(ep, u);
 	tw_unexp_msg_put(ep, u);
 }
 
@@ -35,7 +35,7 @@ static tw_inline void unexp_deliver(struct tw_ep *ep, struct tw_unexp_msg *u, st
 
 	if (!claim)
 		tw_req_scatter(r, 0, u->data, r->xfer_len, NULL);
-	unexp_leave(ep, u);
+	unexp_remove(ep, u);
 	if (u->state == TW_U_WHOLE && tw_likely(p->state == TW_PEER_UP))
 		tw_credits_release(p, tw_credit_cost(u->len));
 	if (tw_unlikely(u->sync && p->state == TW_PEER_UP)) {
@@ -57,7 +57,7 @@ static void unexp_redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_r
 	p->rx_unexp = NULL;
 	r->flags |= u->sync ? TW_R_SYNC : 0;
 	r->remote = tw_unexp_ref(u);
-	unexp_leave(ep, u);
+	unexp_remove(ep, u);
 	if (r->flags & TW_R_CLAIM)
 		return;
 	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len), NULL);

@@ -352,14 +352,14 @@ static void put_over(struct tw_peer *p, uint64_t before)
 	}
 }
 
-void tw_window_leave(struct tw_peer *p, struct tw_req *r)
+void tw_window_access_over(struct tw_peer *p, struct tw_req *r)
 {
 	tw_window_abandon(r);
 	if (r->kind != TW_READ)
 		put_over(p, r->started);
 	if (r->import->grant.rights & TW_WINDOW_REPORT)
 		r->extra |= TW_X_REPORT;
-	tw_import_leave(r->import);
+	tw_import_put(r->import);
 }
 
 void tw_window_abandon(struct tw_req *r)

@@ -165,7 +165,7 @@ bool tw_window_move(struct tw_peer *p, struct tw_req *r);
 /* An access is refused: the key may have been lost with a path. In the state ACCESS again. */
 void tw_window_again(struct tw_peer *p, struct tw_req *r);
 /* An access is over. */
-void tw_window_leave(struct tw_peer *p, struct tw_req *r);
+void tw_window_access_over(struct tw_peer *p, struct tw_req *r);
 enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
 			     uint32_t len);
 /* The peer is gone, and all requests to it have ended. */

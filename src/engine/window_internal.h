@@ -117,7 +117,7 @@ struct tw_import *tw_import_get(struct tw_peer *p, uint64_t key);
 /* Asks for it; false when there is no room. */
 bool tw_import_ask(struct tw_peer *p, struct tw_import *w);
 /* A request that named it is over. */
-void tw_import_leave(struct tw_import *w);
+void tw_import_put(struct tw_import *w);
 /* The lists of this endpoint; NULL when memory is short. */
 struct tw_windows *tw_windows_get(struct tw_ep *ep);
 /* The packets that tell of windows. */

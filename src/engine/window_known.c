@@ -114,7 +114,7 @@ bool tw_import_ask(struct tw_peer *p, struct tw_import *w)
 	return true;
 }
 
-void tw_import_leave(struct tw_import *w)
+void tw_import_put(struct tw_import *w)
 {
 	w->users--;
 	window_known_let_go(w);

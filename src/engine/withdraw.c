@@ -50,7 +50,7 @@ enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status sta
 	case TW_SEND:
 		return send_back(ep, r, status);
 	case TW_CONNECT:
-		tw_connect_leave(ep, r);
+		tw_connect_remove(ep, r);
 		return TW_BACK_DONE;
 	default:
 		return TW_BACK_NO;

@@ -191,7 +191,7 @@ mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
 
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	tw_service_leave(ep->slot);
+	tw_service_detach(ep->slot);
 	tw_leave(ep);
 	return MX_SUCCESS;
 }
@@ -201,7 +201,7 @@ mx_return_t mx_reenable_progression(mx_endpoint_t endpoint)
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
 	if (ep)
-		tw_service_return(ep->slot);
+		tw_service_attach(ep->slot);
 	return tw_mx_end(ep, __func__, MX_SUCCESS);
 }
 
@@ -253,7 +253,7 @@ static mx_return_t endpoint_connect_to(struct tw_ep *ep, uint64_t nic_id, uint32
 	tw_connect(ep, r);
 	waited = tw_wait(ep, is_done, r, TW_FOREVER);
 	if (waited != TW_W_TRUE) {
-		tw_connect_leave(ep, r);
+		tw_connect_remove(ep, r);
 		tw_req_free(ep, r);
 		return waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
 	}

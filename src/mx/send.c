@@ -158,8 +158,8 @@ static tw_noinline mx_return_t mx_sent_slow(struct tw_ep *ep, struct tw_ring_tx 
 }
 
 /* Fills in the request of a send that is about to leave. */
-static tw_inline void leaves(struct tw_ep *ep, uint32_t len, mx_endpoint_addr_t to, uint64_t match,
-			     void *context, mx_request_t *request)
+static tw_inline void send_fill(struct tw_ep *ep, uint32_t len, mx_endpoint_addr_t to,
+				uint64_t match, void *context, mx_request_t *request)
 {
 	struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
 	struct tw_req *r = tw_mx_send_at(s->next);
@@ -190,7 +190,7 @@ static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *l
 	if (tw_unlikely(!tw_mx_send_free(ep) && !more_sends(ep)) ||
 	    tw_unlikely(!tw_eager_fits(txq, TW_EAGER_ANY, len, false)))
 		return isend_entered(ep, list, 1, to, match, context, request);
-	leaves(ep, len, to, match, context, request);
+	send_fill(ep, len, to, match, context, request);
 	tw_eager_write(txq, TW_EAGER_ANY, list->segment_ptr, len, match, NULL);
 	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), txq);
 }
@@ -219,7 +219,7 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	len = segments_list->segment_length;
 	if (tw_unlikely(!tw_eager_fits(txq, TW_EAGER_SLOT, len, false) || !tw_mx_send_free(ep)))
 		return isend_mid(ep, segments_list, txq, destination, match_send, context, request);
-	leaves(ep, len, destination, match_send, context, request);
+	send_fill(ep, len, destination, match_send, context, request);
 	tw_eager_write(txq, TW_EAGER_SLOT, segments_list->segment_ptr, len, match_send, NULL);
 	return mx_send_sent(ep, way, txq);
 }
