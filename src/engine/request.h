@@ -64,10 +64,10 @@ static inline void tw_req_succeeded(struct tw_req *r, const struct tw_addr *othe
 	r->msg_len = len;
 }
 
-/* The request that has ended first of those on the list; if there is none, one with no outcome. */
+/* The request that has ended first of those on the list, or NULL. */
 static inline struct tw_req *tw_req_first_done(const struct tw_ep *ep)
 {
-	return tw_list_first(&ep->done, struct tw_req, link);
+	return tw_list_empty(&ep->done) ? NULL : tw_list_first(&ep->done, struct tw_req, link);
 }
 
 /* Makes a request of several pieces. */

@@ -419,9 +419,7 @@ struct tw_pollable {
 
 struct tw_ep {
 	/* Frequently used fields first: short offsets make short instructions. */
-	/* The beginning of what looks like the first request of an empty list: without outcome. */
-	uint8_t no_request[offsetof(struct tw_req, link)] tw_aligned_line;
-	struct tw_list done; /* complete, not yet collected */
+	struct tw_list done tw_aligned_line; /* complete, not yet collected */
 	struct tw_slot_entry *slot;
 	const struct tw_interface *iface;
 	/* All that a short call would have to ask for one by one: 0 as usual. */
@@ -498,9 +496,6 @@ struct tw_ep {
 	struct tw_trouble failure;
 	uint64_t failure_of;
 };
-
-_Static_assert(offsetof(struct tw_ep, done) == offsetof(struct tw_req, link),
-	       "tw_req_first_done()");
 
 /*
  * A slot of an open endpoint. It is never freed, so that handles can be checked. Its size

@@ -155,7 +155,7 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 		tw_mx_send_put(r);
 	} else {
 		r = tw_req_first_done(ep);
-		if (!has_ended(r, handle)) {
+		if (!r || !has_ended(r, handle)) {
 			r = tw_req_last(ep, handle);
 			if (tw_unlikely(!r || r->outcome != tw_req_posted.outcome))
 				return test_entered(ep, r, status, result);
