@@ -61,6 +61,10 @@ bool tw_name_parse(const char *text, char *name, uint32_t *board)
 	*board = TW_BEST_BOARD;
 	if (len == 0 || len >= 256)
 		return false;
+	/* Messages show it in a line. */
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 127)
+			return false;
 	memcpy(name, text, len);
 	name[len] = 0;
 	if (!colon)
@@ -187,11 +191,14 @@ static bool in_scope(struct sockaddr_storage *sa, const struct sockaddr_storage 
 static bool learn(const char *name, const struct sockaddr_storage *at)
 {
 	struct tw_host_boards b;
+	uint32_t board;
+	char host[256];
 
 	if (!TW_USES_NAMES || query(at, &b) != TW_OK || b.n > TW_MAX_BOARDS)
 		return false;
 	b.host[sizeof(b.host) - 1] = 0;
-	if (!name && (!*b.host || is_own(b.host)))
+	if (!name &&
+	    (!tw_name_parse(b.host, host, &board) || strcmp(host, b.host) != 0 || is_own(host)))
 		return false;
 	for (uint32_t i = 0; i < b.n; i++) {
 		struct tw_known k = {.board = i, .best = i == b.best, .nic_id = b.nic_id[i]};

@@ -52,6 +52,19 @@ Test(hosts, oldest_is_forgotten, .timeout = TWT_TIMEOUT)
 	cr_assert(tw_hosts_find("beta", 0, &k) && k.fixed);
 }
 
+/* Neither the hosts file nor another host gives a name that is more than a part of a line. */
+Test(hosts, name_with_commands, .timeout = TWT_TIMEOUT)
+{
+	static const char text[] = "al\033[2Jpha 10.1.2.3\n";
+	uint32_t board;
+	char name[256];
+
+	cr_assert_eq(load(text, sizeof(text) - 1), TW_EPROTO);
+	cr_assert_not(tw_name_parse("alpha\nbeta", name, &board));
+	cr_assert_not(tw_name_parse("alpha\177", name, &board));
+	cr_assert(tw_name_parse("\303\244lpha", name, &board));
+}
+
 /* A comment of any length is of one line: the end of a comment names no host. */
 Test(hosts, long_line, .timeout = TWT_TIMEOUT)
 {
