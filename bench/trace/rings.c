@@ -11,6 +11,7 @@
 
 #include "../cli.h"
 #include "../statscan.h"
+#include "../table.h"
 #include "../why/why.h"
 #include "trace.h"
 
@@ -93,11 +94,12 @@ static bool read_ring(const char *path, struct trace_ring *r)
 	return true;
 }
 
-static void add_ring(struct trace *t, const char *path)
+static void add_ring(struct trace *t, char *path)
 {
 	struct trace_ring r;
 
 	if (!read_ring(path, &r)) {
+		table_printable(path); /* another user may have named it */
 		fprintf(stderr, "%s: %s is no trace of this version\n", bench_tool, path);
 		return;
 	}
