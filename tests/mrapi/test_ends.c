@@ -418,16 +418,23 @@ Test(mrapi_ends, room_for_one)
 	mr_down();
 }
 
-static void stop_for_a_while(void)
+/* And for a while. */
+static void stop_until_ended(void)
 {
+	mrapi_status_t st;
+
 	atomic_store(&there, 1);
+	do {
+		twc_sleep(1);
+		mrapi_node_id_get(&st);
+	} while (st == MRAPI_SUCCESS);
 	twc_sleep(5 * MR_SHORT);
 }
 
 static void create_until_ended(void *unused)
 {
 	(void)unused;
-	in_fill = stop_for_a_while;
+	in_fill = stop_until_ended;
 	mr_is(MRAPI_ERR_NODE_NOTINIT, mrapi_shmem_create(1, SIZE, NULL, 0, NULL, &mr_st));
 }
 
