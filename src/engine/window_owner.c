@@ -428,8 +428,10 @@ static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_w
 	to = tw_window_reply(p, TW_WINDOW_REPLY, ref, m, len);
 	if (!to)
 		return TW_AGAIN;
-	if (len && !part_get(&part, to))
+	if (len && !part_get(&part, to)) {
 		((struct tw_window_msg *)(void *)to)[-1].status = TW_S_ABORTED;
+		memset(to, 0, len); /* which are not the peer's to see */
+	}
 	return TW_OK;
 }
 
