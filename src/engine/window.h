@@ -47,8 +47,9 @@ enum tw_window_rights {
 
 /*
  * Registers memory, which stays valid until the window is deregistered or the endpoint closed.
- * Windows may overlap. TW_EBUSY: the key is in use; TW_EFAULT: the memory goes beyond the
- * address space, or has no address; TW_ENOMEM.
+ * Windows may overlap, and have memory that is not there: an access to that fails. So base NULL
+ * and SIZE_MAX bytes are the whole address space. TW_EBUSY: the key is in use; TW_EFAULT: the
+ * memory goes beyond the address space; TW_ENOMEM.
  */
 enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigned rights,
 			       uint64_t *key);

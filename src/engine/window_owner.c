@@ -64,6 +64,12 @@ static struct window *owner_find_ending(const struct tw_ep *ep, uint64_t number)
 	return NULL;
 }
 
+/* By numbers, as the whole address space begins at NULL. */
+static char *owner_at(const struct window *w, uint64_t offset)
+{
+	return (char *)((uintptr_t)w->base + offset);
+}
+
 /* The number of the page that has this address; larger pages have several. */
 static size_t owner_page(const struct window *w, const char *at)
 {
@@ -76,7 +82,7 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 	struct tw_windows *ws = tw_windows_get(ep);
 	struct window *w;
 
-	if ((len && !base) || (uintptr_t)base + len < (uintptr_t)base)
+	if ((uintptr_t)base + len < (uintptr_t)base)
 		return TW_EFAULT;
 	if (!ws)
 		return TW_ENOMEM;
@@ -97,7 +103,7 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 	w->rights = rights & ~(unsigned)TW_WINDOW_ASSIGN;
 	/* Whose own pages are made as they are used. */
 	if (len && len <= NOTED_MAX)
-		w->pages = calloc(owner_page(w, w->base + len - 1) + 1, 1);
+		w->pages = calloc(owner_page(w, owner_at(w, len - 1)) + 1, 1);
 	tw_list_init(&w->grants);
 	tw_list_add_tail(tw_window_list(ws->own, w->key), &w->node);
 	return TW_OK;
@@ -283,7 +289,7 @@ static enum tw_status window_owner_check(const struct tw_peer *p, const struct t
 		return TW_S_BAD_WINDOW;
 	status = tw_window_check(w->rights, w->len, wanted, m->offset, m->len);
 	if (status == TW_S_OK)
-		*part = (struct part){w, w->base + m->offset, (size_t)m->len};
+		*part = (struct part){w, owner_at(w, m->offset), (size_t)m->len};
 	return status;
 }
 

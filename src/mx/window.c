@@ -34,7 +34,9 @@ mx_return_t mx_window_register(mx_endpoint_t endpoint, void *base, size_t length
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	mx_return_t rc = MX_FAILURE;
 
-	if (ep && key && !(rights & ~all))
+	if (ep && length && !base)
+		rc = MX_BAD_SEG_MEM;
+	else if (ep && key && !(rights & ~all))
 		rc = code_of(tw_window_register(ep, base, length, rights, key));
 	return tw_mx_end(ep, __func__, rc);
 }

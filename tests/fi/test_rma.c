@@ -60,6 +60,38 @@ FIT_TEST(fi_rma, sizes)
 	free(back);
 }
 
+/* MPI's dynamic windows: offsets are addresses, and memory comes and goes. */
+FIT_TEST(fi_rma, whole_address_space)
+{
+	static uint64_t there, part[BIG / 8];
+	uint64_t one = 1, old = 0, *here = malloc(sizeof(part)), *later;
+	struct fid_mr *mr;
+	struct fit t;
+
+	fit_open(&t, 2, *way, (struct fit_how){.caps = RMA});
+	mr = reg(&t, NULL, SIZE_MAX, ALL, KEY);
+	later = calloc(1, sizeof(*later));
+	twt_fill(here, sizeof(part), 1);
+	fit_ok(fi_write(t.ep[0], here, sizeof(part), NULL, t.to[1], (uintptr_t)part, KEY, &ctx[0]));
+	fit_good(&t, 0, &ctx[0]);
+	fit_eq(twt_check(part, sizeof(part), 1), sizeof(part));
+	memset(here, 0, sizeof(part));
+	fit_ok(fi_read(t.ep[0], here, sizeof(part), NULL, t.to[1], (uintptr_t)part, KEY, &ctx[1]));
+	fit_good(&t, 0, &ctx[1]);
+	fit_eq(twt_check(here, sizeof(part), 1), sizeof(part));
+	fit_ok(fi_fetch_atomic(t.ep[0], &one, 1, NULL, &old, NULL, t.to[1], (uintptr_t)later, KEY,
+			       FI_UINT64, FI_SUM, &ctx[2]));
+	fit_good(&t, 0, &ctx[2]);
+	fit_ok(fi_atomic(t.ep[0], &one, 1, NULL, t.to[1], (uintptr_t)&there, KEY, FI_UINT64, FI_SUM,
+			 &ctx[2]));
+	fit_good(&t, 0, &ctx[2]);
+	cr_assert(*later == 1 && there == 1);
+	fit_ok(fi_close(&mr->fid));
+	fit_close(&t);
+	free(later);
+	free(here);
+}
+
 FIT_TEST(fi_rma, pieces)
 {
 	char there[3000], out[3000], in[3000];
