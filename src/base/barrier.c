@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 
 #include "base/log.h"
 
+static pthread_once_t registered = PTHREAD_ONCE_INIT;
 static _Atomic(bool) have_private, have_global;
 
 static int membarrier(int cmd)
@@ -38,10 +40,20 @@ static void order(int cmd)
 			barrier_refused();
 }
 
-void tw_barrier_init(void)
+static void barrier_ask(void)
 {
 	have_private = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 	have_global = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+}
+
+void tw_barrier_register(void)
+{
+	pthread_once(&registered, barrier_ask);
+}
+
+void tw_barrier_forked(void)
+{
+	registered = (pthread_once_t)PTHREAD_ONCE_INIT;
 }
 
 bool tw_barrier_private(void)
@@ -51,6 +63,7 @@ bool tw_barrier_private(void)
 
 bool tw_barrier_global(void)
 {
+	tw_barrier_register();
 	return have_global;
 }
 

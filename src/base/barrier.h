@@ -11,12 +11,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Registers the process. Call it before anything below. */
-void tw_barrier_init(void);
+/*
+ * Registers the process, once. The kernel takes 10 to 40 ms for that if the process has threads, so
+ * only a process pays that makes a lock or a link.
+ */
+void tw_barrier_register(void);
+/* A forked child registers anew. */
+void tw_barrier_forked(void);
 
-/* True if the barrier of a thread reaches the other threads of this process. */
+/* True if the barrier of a thread reaches the other threads of this process, which has a lock. */
 bool tw_barrier_private(void);
-/* True if barriers of other processes reach this one. */
+/* True if barriers of other processes reach this one. Registers it. */
 bool tw_barrier_global(void);
 
 /* Orders memory on every running thread of this process. */

@@ -20,6 +20,7 @@ void tw_lock_init(struct tw_lock *l, bool single)
 	memset(l, 0, sizeof(*l));
 	l->single = single;
 	pthread_mutex_init(&l->mutex, NULL);
+	tw_barrier_register();
 	if (!tw_barrier_private())
 		l->biases = TW_LOCK_BIASES;
 }

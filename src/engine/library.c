@@ -18,6 +18,7 @@ static void library_forked(void)
 	users = 0;
 	tw_report_forked();
 	tw_jobkey_forked();
+	tw_barrier_forked();
 	tw_ep_forked();
 }
 
@@ -29,7 +30,6 @@ static enum tw_err library_begin(void)
 	if (!tw_settings_begin())
 		return TW_EPROTO;
 	tw_clock_init();
-	tw_barrier_init();
 	tw_at_fork(&registered, library_forked);
 	err = tw_naming_init();
 	if (err != TW_OK)

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
 #include "base/settings.h"
 #include "provider/fake.h"
 
@@ -45,7 +44,6 @@ int main(int argc, char **argv)
 	must(setrlimit(RLIMIT_NOFILE, &files) == 0, "setrlimit");
 	must(tw_settings_load(), "the settings");
 	tw_clock_init();
-	tw_barrier_init();
 	must(fake_open(&center, &tw_provider_shm, 1) == TW_OK, "open");
 	must(fake_open(&other, &tw_provider_shm, 2) == TW_OK, "open");
 	for (unsigned i = 0; i < n; i++) {

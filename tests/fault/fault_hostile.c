@@ -8,7 +8,6 @@
  */
 #include <stdlib.h>
 
-#include "base/barrier.h"
 #include "base/clock.h"
 #include "base/settings.h"
 #include "fault/attack.h"
@@ -237,7 +236,6 @@ static int hostile(void *arg, int fd)
 	st_role("hostile");
 	st_check(tw_settings_load());
 	tw_clock_init();
-	tw_barrier_init();
 	attack_certain(&a);
 	/* What is rare may take longer on a busy machine. */
 	while (st_going() || (!got_through(&a) && twt_now() < limit)) {

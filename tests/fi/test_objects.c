@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fi_getinfo(), addresses, the order of closing, wrong arguments, peers that die, threads. */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/membarrier.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fi/fit.h"
@@ -38,6 +41,27 @@ static int ask(struct fi_info *h, uint32_t version)
 		fit_ok(ask(h, FI_VERSION(1, 17)));                                                 \
 		fi_freeinfo(h);                                                                    \
 	} while (0)
+
+static long membarrier(int command)
+{
+	return syscall(__NR_membarrier, command, 0, 0);
+}
+
+/* The kernel lets a process with threads wait for its registration. */
+Test(fi_objects, who_only_asks_is_not_registered)
+{
+	long known = membarrier(MEMBARRIER_CMD_QUERY);
+	struct fit t;
+
+	if (known < 0 || !(known & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+		cr_skip_test("no membarrier here");
+	fit_env("self,shm");
+	TAKEN((void)h);
+	cr_assert(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == -1 && errno == EPERM);
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_ok(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+	fit_close(&t);
+}
 
 Test(fi_objects, hints)
 {

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
 #include "base/fds.h"
 #include "base/settings.h"
 #include "fault/raw.h"
@@ -34,7 +33,6 @@ static void set_up(void)
 	tw_settings.ring_slots = 64;
 	tw_settings.ring_bytes = 65536;
 	tw_clock_init();
-	tw_barrier_init();
 	FUZZ_MUST(fake_open(&engine, &tw_provider_shm, 1) == TW_OK);
 	FUZZ_MUST(tw_shm_listen(FAKE_BOARD, 9, &listener) == TW_OK);
 }

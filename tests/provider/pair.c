@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
 #include "base/settings.h"
 #include "provider/lossy.h"
 #include "providers/net/session.h"
@@ -106,7 +105,6 @@ struct pair *pair_open(const struct traits *t)
 	own_names(t);
 	tw_provider_of_driver = tw_driver_provider; /* in a build without drivers, too */
 	tw_driver_add(&lossy);
-	tw_barrier_init();
 	tw_clock_init();
 	cr_assert_eq(tw_provider_list(t->name, found), 1u);
 	p.ops = found[0];

@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
 #include "base/fds.h"
 #include "base/settings.h"
 #include "fault/raw.h"
@@ -50,7 +49,6 @@ static void begin(void)
 	setenv("TAGWIRE_JOB", job, 1);
 	cr_assert(tw_settings_load());
 	tw_clock_init();
-	tw_barrier_init();
 	cr_assert_eq(fake_open(&engine, &tw_provider_shm, 1), TW_OK);
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
 #include "base/settings.h"
 #include "lib/twt.h"
 #include "provider/fake.h"
@@ -25,7 +24,6 @@ Test(inactive, bell_is_enough, .timeout = TWT_TIMEOUT)
 	setenv("TAGWIRE_JOB", job, 1);
 	cr_assert(tw_settings_load());
 	tw_clock_init();
-	tw_barrier_init();
 	cr_assert_eq(fake_open(center, &tw_provider_shm, 1), TW_OK);
 	for (unsigned i = 0; i < PEERS; i++) {
 		cr_assert_eq(fake_open(&other[i], &tw_provider_shm, 2 + i), TW_OK);

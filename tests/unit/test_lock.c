@@ -16,7 +16,6 @@ static unsigned intruders;
 
 static void begin(void)
 {
-	tw_barrier_init();
 	tw_lock_init(&lock, false);
 }
 
