@@ -29,7 +29,7 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 	}
 	r = tw_mx_request(ep, &request);
 	/* Nobody can take back an access: its owner or the network may still move the data. */
-	if (!r || tw_is_access(r))
+	if (!r || tw_is_access(r) || r->kind == TW_FLUSH)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
 	tw_req_limit(ep, r, us);
 	tw_leave(ep);
