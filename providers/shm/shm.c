@@ -10,7 +10,7 @@
 #include "base/settings.h"
 #include "base/sys.h"
 
-#define DENSE_US 16	/* longest time between two calls of progress() if the program only polls */
+#define DENSE_US 16 /* longest time between two calls of progress() if the program only polls */
 
 /* Whether writers that found no space sleep until there is some. */
 static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
@@ -165,7 +165,8 @@ static unsigned drain(struct tw_shm_link *l)
 {
 	unsigned n = 0, got;
 
-	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, TW_RXQ_BATCH), &n)) > 0)
+	while (tw_shm_in_use(l) && l->left &&
+	       (got = poll_link(l, tw_min(l->left, TW_RXQ_BATCH), &n)) > 0)
 		l->left -= got;
 	if (!tw_shm_in_use(l) || (l->left && tw_ring_next(&l->rx)))
 		return n;

@@ -190,7 +190,8 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 
 	if (tw_poll_full(polls) || tw_unlikely(tw_in_handler(ep)))
 		return tw_progress(ep);
-	n = rxqs->nactive == 1 ? tw_recv_ring(rxqs->rx[0], TW_RXQ_BATCH, &left) : poll_rxqs(ep, &left);
+	n = rxqs->nactive == 1 ? tw_recv_ring(rxqs->rx[0], TW_RXQ_BATCH, &left)
+			       : poll_rxqs(ep, &left);
 	if (tw_unlikely(left | ep->has_work | ep->acts))
 		return n + progress_finish(ep, left);
 	tw_poll_count(ep, polls);

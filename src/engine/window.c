@@ -12,7 +12,7 @@
 #include "shmem/spin.h"
 #include "shmem/words.h"
 
-#define DELEGATE_MAX 4096u  /* bytes that the owner moves sooner than the kernel, if it polls */
+#define DELEGATE_MAX 4096u /* bytes that the owner moves sooner than the kernel, if it polls */
 
 /* The arguments of an atomic, kept until it ends. */
 struct change {

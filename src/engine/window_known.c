@@ -187,7 +187,6 @@ void tw_windows_lost(struct tw_peer *p)
 	while (!tw_list_empty(&p->windows.known))
 		window_known_forget(tw_list_first(&p->windows.known, struct tw_import, of_peer));
 	tw_window_owner_lost(p);
-	p->windows.turn = p->windows.claimed = 0; /* the next link begins anew */
 }
 
 void tw_windows_fini(struct tw_ep *ep)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A peer that does as it likes, seen by the shared memory provider. */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fds.h"
@@ -15,6 +12,7 @@
 #include "fault/raw.h"
 #include "lib/twt.h"
 #include "provider/fake.h"
+#include "unit/syscall_kit.h"
 
 extern const struct tw_provider tw_provider_shm;
 
@@ -123,23 +121,10 @@ Test(hangup, reads_late, .timeout = TWT_TIMEOUT)
 }
 
 /* The system is short of memory for a while. */
-static bool is_short;
-
-/* Reads six arguments, however many there are. */
-__attribute__((no_sanitize("address"))) long syscall(long number, ...)
+static bool no_memory(long number)
 {
-	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"), a[6];
-	va_list ap;
-
-	va_start(ap, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if (number == SYS_sendto && is_short) {
-		errno = ENOBUFS;
-		return -1;
-	}
-	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	errno = ENOBUFS;
+	return number == SYS_sendto;
 }
 
 /* The peer sleeps. It is rung for what fn does, if only when there is memory again. */
@@ -151,11 +136,11 @@ static void rung_later(void (*fn)(struct fake_peer *p))
 
 	atomic_store(&raw.rx.ring->reader.armed, TW_ASLEEP);
 	atomic_store(&raw.rx.ring->taken.polled, tw_clock());
-	is_short = true;
+	before_syscall = no_memory;
 	fn(peer);
 	while (twt_now() < end)
 		fake_pump(&engine);
-	is_short = false;
+	before_syscall = NULL;
 	end = twt_now() + TWT_LONG;
 	while (recv(raw.sock, &c, 1, MSG_DONTWAIT) != 1) {
 		cr_assert_lt(twt_now(), end, "it sleeps for ever");

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread comes back to an endpoint that was busy. */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "unit/syscall_kit.h"
 #include "lib/twt.h"
 
 static void attend(struct tw_ep *ep)
@@ -150,24 +148,15 @@ Test(service, ended_without_a_bias, .timeout = TWT_TIMEOUT)
 static struct tw_slot_entry *finished;
 static bool ended_early;
 
-/* Reads six arguments, however many there are. */
-__attribute__((no_sanitize("address"))) long syscall(long number, ...)
+static bool finish_first(long number)
 {
-	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"), a[6];
-	struct tw_slot_entry *s = finished;
-	va_list ap;
-
-	va_start(ap, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if (s && number == SYS_futex) {
-		finished = NULL;
-		tw_ep_finish(s);
-		ended_early |= !s->ep;
-		finished = s;
-	}
-	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (number != SYS_futex)
+		return false;
+	before_syscall = NULL;
+	tw_ep_finish(finished);
+	ended_early |= !finished->ep;
+	before_syscall = finish_first;
+	return false;
 }
 
 /* It is not ended, and freed, by another thread while this one wakes those who wait. */
@@ -182,8 +171,9 @@ Test(service, left_behind_after_its_last_use, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
 	s = tw_slot_of(handle);
 	finished = s;
+	before_syscall = finish_first;
 	cr_assert_eq(tw_ep_leave_behind(handle), TW_OK);
-	finished = NULL;
+	before_syscall = NULL;
 	cr_assert(!ended_early);
 	cr_assert(tw_ep_finish(s));
 	cr_assert_null(s->ep);

@@ -5,9 +5,9 @@
  */
 #include <criterion/criterion.h>
 
-#include "engine/engine.h"
 #include "engine/window_internal.h"
 #include "lib/twt.h"
+#include "unit/peer_kit.h"
 
 #define BIT(event) (1ull << (event))
 #define LEN 100u
@@ -84,13 +84,8 @@ Test(transfer, outcomes)
 
 /* A peer that sends what it likes ---------------------------------------------- */
 
-static struct tw_slot_entry slot;
-static struct tw_ep *ep;
-static struct tw_peer *peer;
 static struct tw_link net;
-static uint64_t counters[TW_NCOUNTERS], gauges[TW_NGAUGES];
 static char memory[LEN];
-static struct tw_peer *peers[1];
 
 static enum tw_err no_room(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			   const struct iovec *iov, unsigned niov, uint32_t len)
@@ -107,48 +102,13 @@ static bool computes(struct tw_link *link, uint64_t since)
 
 static const struct tw_provider silent = {.name = "silent", .send = no_room, .polls = computes};
 
-static const struct tw_interface none;
-
 static void start(void)
 {
-	tw_clock_init();
-	ep = aligned_alloc(TW_LINE, (sizeof(*ep) + TW_LINE - 1) & ~(size_t)(TW_LINE - 1));
-	peer = calloc(1, sizeof(*peer));
-	cr_assert(ep && peer);
-	memset(ep, 0, sizeof(*ep));
-	ep->slot = &slot;
-	ep->counters = counters;
-	ep->gauges = gauges;
-	tw_list_init(&ep->done);
-	tw_list_init(&ep->work);
-	tw_list_init(&ep->open);
-	ep->iface = &none;
-	ep->next_events = UINT64_MAX;
-	tw_pool_init(&ep->reqs, sizeof(struct tw_req), TW_MAX_REQS);
-	net = (struct tw_link){.provider = &silent, .peer = peer, .by_cpu = true, .can_get = true};
-	peers[0] = peer;
-	ep->peers = peers;
-	ep->npeers = 1;
-	peer->ep = ep;
-	peer->link = &net;
-	peer->state = TW_PEER_UP;
-	tw_list_init(&peer->sendq);
-	tw_list_init(&peer->work);
-	tw_list_init(&peer->sending);
-	tw_list_init(&peer->waiting);
-	tw_list_init(&peer->replying);
-	tw_list_init(&peer->moving);
-	tw_list_init(&peer->windows.flushes);
+	net = (struct tw_link){.provider = &silent, .by_cpu = true, .can_get = true};
+	peer_kit_begin(&net);
 }
 
-static void stop(void)
-{
-	tw_pool_fini(&ep->reqs);
-	free(peer);
-	free(ep);
-}
-
-TestSuite(transfer_peer, .init = start, .fini = stop, .timeout = TWT_TIMEOUT);
+TestSuite(transfer_peer, .init = start, .fini = peer_kit_end, .timeout = TWT_TIMEOUT);
 
 /* A request that may be in any state. */
 static struct tw_req *request(enum tw_transfer state)
@@ -254,12 +214,8 @@ Test(transfer_peer, get_of_more_than_a_packet)
 {
 	struct tw_window_msg m = {.key = 1};
 	struct tw_hdr hdr = tw_hdr_make(TW_WINDOW, TW_WINDOW_GET, 0, sizeof(m), 0x100000001);
-	struct tw_stats_peer show = {0};
 
 	net.max_payload = 4096;
-	tw_list_init(&peer->open);
-	peer->txq = &tw_no_txq;
-	peer->show = &show;
 	m.len = net.max_payload - sizeof(m) + 1;
 	cr_assert_eq(tw_window_packet(peer, hdr, &m, sizeof(m)), TW_EPROTO);
 	m.len--;
@@ -426,7 +382,6 @@ static const struct tw_provider remote = {.name = "remote", .send = note_type};
 /* The largest TAGWIRE_EAGER_MAX: to another host, where it is more, nothing is announced either. */
 Test(transfer_peer, nothing_is_announced)
 {
-	struct tw_stats_peer show = {0};
 
 	if (!TW_USES_NET)
 		cr_skip_test("built without providers for other hosts");
@@ -434,9 +389,6 @@ Test(transfer_peer, nothing_is_announced)
 	net.remote = true;
 	net.max_payload = 4096;
 	ep->eager_max = UINT32_MAX;
-	tw_list_init(&peer->open);
-	peer->txq = &tw_no_txq;
-	peer->show = &show;
 	peer->credits = 100;
 	tw_send(ep, tw_req_new1(ep, TW_SEND, memory, LEN), peer->addr);
 	cr_assert_eq(sent_type, TW_EAGER);
